@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-interop kernels coverage bench lint docs gallery dist check-minimum check-newest clean
+.PHONY: help demo test test-slow test-interop kernels coverage bench evidence lint docs gallery dist check-minimum check-newest clean
 
 help:
 	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
@@ -17,6 +17,8 @@ help:
 	@echo "                Xopt, Optimas, Stable-Baselines3 and BoTorch together with holdcourse (installs a gigabyte)"
 	@echo "make coverage   the tests again, counting which lines and branches they reach (takes nearly twice as long)"
 	@echo "make bench      speed, as ratios against peers measured in the same run"
+	@echo "make evidence   everything that the documentation states as measured, measured again (hours; Ctrl-C, and the same"
+	@echo "                command goes on), into docs/evidence.json and the pages; SECTIONS=\"plants wakes\" for some of it"
 	@echo "make lint       style, types and the import contract only"
 	@echo "make docs       the documentation, strict, into docs/_build"
 	@echo "make gallery    the pictures of the gallery, drawn again into docs/gallery"
@@ -72,8 +74,12 @@ test-interop: $(VENV)/interop.stamp
 bench: $(VENV)/bench.stamp
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
+evidence: $(VENV)/bench.stamp
+	@$(BIN)/python tools/measure.py $(SECTIONS)
+
 docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
 
 # The pictures of the gallery, as kept in docs/gallery.
 gallery: $(VENV)/test.stamp

@@ -23,7 +23,6 @@ from holdcourse._numeric import lockstep_arrays as lockstep
 SETTING = Path(__file__).with_suffix(".json")
 WIDTH, NOISE = 2.0, 2.73
 HOURS = 24
-BACKEND = "inductor"
 
 
 def prepare() -> None:
@@ -100,7 +99,9 @@ def compare(device: str, count: int, rounds: int) -> dict[str, Any]:
     return {"check": f"{count} members, {rounds} rounds, float64 against numpy", "other actions": other, "far": far}
 
 
-def measure(device: str, count: int, precision: str, how: str, seconds: float, profile: bool) -> dict[str, Any]:
+def measure(
+    device: str, count: int, precision: str, how: str, seconds: float, profile: bool, mode: str
+) -> dict[str, Any]:
     """Decisions a second."""
     import torch
 
@@ -114,7 +115,7 @@ def measure(device: str, count: int, precision: str, how: str, seconds: float, p
     def plain(*state: Any) -> Any:  # tuples of arrays: what compilers take in and give back
         return tuple(step(kind, *fixed, lockstep.State(*state)))
 
-    taken = plain if how == "eager" else torch.compile(plain, dynamic=False, backend=BACKEND)
+    taken = plain if how == "eager" else torch.compile(plain, dynamic=False, mode=mode)
     begun = time.perf_counter()
     with torch.no_grad():
         for _ in range(3):
@@ -165,6 +166,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
     parser.add_argument("--within", type=float, default=270.0, help="seconds for everything; what is left is not begun")
     parser.add_argument("--how", nargs="+", default=["eager", "compiled"])
+    parser.add_argument("--mode", default="default", help="of torch.compile, for instance max-autotune-no-cudagraphs")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     if options.prepare:
@@ -183,7 +185,7 @@ def main() -> None:
             print(json.dumps({"members": count, "precision": precision, "how": how, "not begun": True}), flush=True)
             continue
         try:
-            row = measure(options.device, count, precision, how, options.seconds, options.profile)
+            row = measure(options.device, count, precision, how, options.seconds, options.profile, options.mode)
         except Exception as error:  # an accelerator may lack memory, or its compiler: the rest is still of use
             row = {"members": count, "precision": precision, "how": how, "failed": str(error)[:300]}
         row["at s"] = round(time.perf_counter() - begun)

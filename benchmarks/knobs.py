@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import holdcourse as hc
+from benchmarks.timing import Row
 
 ROUNDS = 500
+FLAT = 1 / 1.5  # a late round may take half as long again as an early one
 NOISE = 0.1
 WAY = 0.3  # what a change of one knob costs; the costs of settings have a deviation of 1
 
@@ -81,6 +83,24 @@ def run(world: KnobWorld, policy) -> float:
         controller.tell(decision.id, cost + noise)
         total += cost + decision.movement
     return total / ROUNDS
+
+
+def measure() -> list[Row]:
+    """A round of ten knobs of ten values, which costs the same however much was learned."""
+    world = KnobWorld(10, 10, 60)
+    controller = hc.Controller(knob_planner(world), start=world.settings(world.start))
+    spent = []
+    for context, noise in zip(world.contexts, world.noise, strict=True):
+        begin = time.perf_counter()
+        decision = controller.ask(context)
+        asked = time.perf_counter() - begin
+        cost = world.cost([int(v) for v in decision.value.values()], context)
+        begin = time.perf_counter()
+        controller.tell(decision.id, cost + noise)
+        spent.append(asked + time.perf_counter() - begin)
+    early, late = np.median(spent[50:150]), np.median(spent[-100:])
+    what = "a round of the knob planner, 10 knobs of 10 values"
+    return [Row(f"{what}, t = {ROUNDS - 50}", float(late), "t = 100", float(early), FLAT)]
 
 
 def stay(world: KnobWorld) -> float:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
 import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,8 +182,8 @@ def held_out(fit: tuple[AnyKernel, float, float], past: History) -> float:
     return float(densities.mean())
 
 
-def compare() -> None:
-    """Print what both fits found and how well it predicts."""
+def comparisons() -> Iterator[list[str]]:
+    """What both fits find and how well it predicts: the rows of the second table of docs/benchmarks.md."""
     for name, past in data_sets().items():
         results = []
         for fit in (fitted, lambda past: dense_fit(PLANT, past)):
@@ -191,12 +195,22 @@ def compare() -> None:
             np.round(np.concatenate([np.atleast_1d(k.action.length_scale), np.atleast_1d(k.context.length_scale)]), 3)
             for k in (kernel, other)
         ]
-        print(
-            f"{name:34} {density:8.4f} {other_density:8.4f} {ours:6.2f} s {dense:6.1f} s  noise {noise:.4f} "
-            f"{other_noise:.4f}  lengths {lengths[0].tolist()} {lengths[1].tolist()}",
-            flush=True,
-        )
+        shown = [", ".join(f"{length:g}" for length in each) for each in lengths]
+        times = [f"{ours:.2f} s", f"{dense:.1f} s"]
+        yield [name, f"{density:.4f}", f"{other_density:.4f}", *times, f"{noise:.4f} / {other_noise:.4f}", *shown]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="What fit_kernel and the dense fit find in the same measurements.")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows for programs as well")
+    given = parser.parse_args(arguments)
+    rows = [["measurements", "density", "dense", "time", "dense", "noise, both", "lengths", "dense"]]
+    for row in comparisons():
+        rows.append(row)
+        print(" | ".join(row), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    compare()
+    main()

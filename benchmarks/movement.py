@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import ot
 
 import holdcourse as hc
 from benchmarks.offline import smooth_costs
 from benchmarks.timing import Row, best_of, best_of_each
-from holdcourse.movement.offline import movement
 
 
 def measure() -> list[Row]:
@@ -22,8 +19,6 @@ def measure() -> list[Row]:
         against_linear_program("one round, n = 400, every action probable", square, spread, bar=500.0),
         against_linear_program("one round, n = 400, synthetic landscape, rho 1", square, smooth_costs(square, rng)),
         growth(),
-        *many_points(),
-        *many_knobs(),
     ]
 
 
@@ -77,67 +72,3 @@ def growth() -> Row:
 
         seconds.append(best_of(rounds, repeats=9) / len(costs) / n)
     return Row("one round, n = 10,000, per action", seconds[1], "n = 1,000, per action", seconds[0], 1 / 1.5)
-
-
-MANY = (100_000, 1_000_000)
-
-
-def many_knobs() -> list[Row]:
-    """Settings of five knobs of all kinds: the tree of a hundred thousand, and a sweep over a million.
-
-    Each against a tenth as many. The tree grows faster than its number of settings where names have one price for any
-    change, as boxes part such names badly, and a sweep leaves the cache: neither has a bar.
-    """
-    trees, sweeps = [], []
-    for values in (1, 10, 100):
-        settings = hc.grid(
-            a=hc.knob(range(values), per_unit=0.1),
-            b=hc.knob(range(10), per_step=1.0),
-            c=hc.knob([f"mode {k}" for k in range(10)], change=30.0, together="restart"),
-            d=hc.knob(range(10), change=30.0, together="restart"),
-            e=hc.knob(range(10), change=1.0),
-        )
-        problem = hc.Problem(settings)
-        if values < 100:
-            begin = time.process_time()
-            hc.frt_tree(problem, seed=0)
-            trees.append(time.process_time() - begin)
-        if values > 1:
-            moves, costs = movement(problem), np.random.default_rng(0).random(problem.n)
-            sweeps.append(best_of(lambda moves=moves, costs=costs: moves.relax(costs), repeats=5))
-    return [
-        Row("knobs of all kinds: tree, n = 100,000", trees[1], "n = 10,000", trees[0]),
-        Row("knobs of all kinds: a sweep, n = 1,000,000", sweeps[1], "n = 100,000", sweeps[0]),
-    ]
-
-
-def many_points() -> list[Row]:
-    """A million points in the plane, without a matrix: the tree, and one round, against a tenth as many.
-
-    By processor time of one thread. Growth in proportion would be a ratio of 0.1; the bar is 15 times as long at most.
-    """
-    trees, rounds = [], []
-    for n in MANY:
-        rng = np.random.default_rng(n)
-        points = rng.random((n, 2))
-        best, tree = np.inf, None
-        for _ in range(2):
-            begin = time.process_time()
-            tree = hc.frt_tree(hc.Problem(points), seed=0)
-            best = min(best, time.process_time() - begin)
-        assert tree is not None
-        trees.append(best)
-        rule = hc.rules.MirrorDescent(hc.Problem(points), tree)
-        state, seconds = rule.begin(0, 1), []
-        for t in range(12):
-            costs = 0.1 * (np.sin(6 * points[:, 0] + t) + np.cos(5 * points[:, 1] - t))
-            view = hc.rules.View(costs=costs, context=None, allowed=np.ones(n, dtype=bool))
-            begin = time.process_time()
-            state = rule.step(state, view).state
-            seconds.append(time.process_time() - begin)
-        rounds.append(min(seconds))
-    few, many = (f"n = {n:,}" for n in MANY)
-    return [
-        Row(f"problem and tree, {many}", trees[1], few, trees[0], 1 / 15),
-        Row(f"descent and coupling, {many}", rounds[1], few, rounds[0], 1 / 15),
-    ]

@@ -29,7 +29,7 @@ from benchmarks.timing import Row, best_of_each
 CLIENTS = (1, 8, 32)
 ROUNDS = 64  # of all clients together, per turn
 SIZES = (25, 400, 2000)
-FLEET = 32  # controllers that are asked at once
+TOGETHER = 32  # controllers that are asked at once
 ASKS = 300  # a size, whose latencies are taken; a tenth more are not
 KERNEL = hc.Kernel(RBF(0.3), RBF(0.4))
 NOISE, SCALE, BOUNDS = 0.1, 0.1, [[0.0, 1.0]]
@@ -52,6 +52,13 @@ def measure() -> list[Row]:
 @contextmanager
 def served(place: Path | str) -> Iterator[str]:
     """A server as a user runs it, over a folder or a database; its address."""
+    with serving(place) as (url, _):
+        yield url
+
+
+@contextmanager
+def serving(place: Path | str) -> Iterator[tuple[str, int]]:
+    """The same; its address, and the id of its process."""
     command = [sys.executable, "-c", "from holdcourse.cli import main; main()"]
     command += ["serve", "--data" if isinstance(place, Path) else "--database", str(place), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -60,7 +67,7 @@ def served(place: Path | str) -> Iterator[str]:
         found = re.search(r"http://\S+", server.stdout.readline())
         if found is None:
             raise RuntimeError("the server did not start")
-        yield found[0]
+        yield found[0], server.pid
     finally:
         server.terminate()
         server.wait()
@@ -153,7 +160,7 @@ def seconds_of_asks(controller: Asked) -> NDArray[np.float64]:
 
 def short_ways(service: hc.Service) -> list[Row]:
     """Rounds by the short way and in bulk, beside the framework's own way, which a query in the address takes."""
-    names = [f"fleet-{number}" for number in range(FLEET)]
+    names = [f"together-{number}" for number in range(TOGETHER)]
     for name in names:
         service.create(config(name, 25))
 
@@ -182,8 +189,8 @@ def short_ways(service: hc.Service) -> list[Row]:
     )
     peer = "one by one, through the framework"
     return [
-        Row("HTTP ask + tell, the short way", short / FLEET, peer, long / FLEET, bar=2.0),
-        Row(f"HTTP ask + tell, {FLEET} controllers in one request", bulk / FLEET, peer, long / FLEET, bar=2.0),
+        Row("HTTP ask + tell, the short way", short / TOGETHER, peer, long / TOGETHER, bar=2.0),
+        Row(f"HTTP ask + tell, {TOGETHER} controllers in one request", bulk / TOGETHER, peer, long / TOGETHER, bar=2.0),
     ]
 
 

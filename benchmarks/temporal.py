@@ -10,7 +10,7 @@ import holdcourse as hc
 from benchmarks.timing import Row, best_of_each
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, Kernel
-from holdcourse.learning.posteriors.protocol import Prior
+from holdcourse.learning.posteriors.exact import Prior
 from holdcourse.learning.posteriors.temporal import TemporalPosterior
 
 NOISE = 0.1

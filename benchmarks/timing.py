@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+HEADINGS = ("what", "ours", "peer", "peer's", "ratio", "bar", "met")  # of `Row.cells`
+
 
 @dataclass(frozen=True)
 class Row:
@@ -32,6 +34,22 @@ class Row:
     def met(self) -> bool | None:
         """Whether the bar is reached; None where there is none."""
         return None if self.bar is None else self.ratio >= self.bar
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The comparison as a row of a table."""
+        bar = "" if self.bar is None else f"{round(self.bar, 2):g}x"
+        met = {None: "", True: "yes", False: "no"}[self.met]
+        ours, theirs = readable(self.ours_seconds), readable(self.peer_seconds)
+        return self.name, ours, self.peer_name, theirs, f"{self.ratio:.1f}x", bar, met
+
+
+def readable(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
 
 
 def best_of(function: Callable[[], object], repeats: int = 5) -> float:

@@ -4,16 +4,21 @@
     python -m benchmarks.wind_time --other-year        learned on 2009 and the first half of 2010, flown in 2008
     python -m benchmarks.wind_time --other-site FILE   two weeks of wind data learned, the rest flown
     python -m benchmarks.wind_time --histories 2010    a year flown with histories of two weeks to two years
+    python -m benchmarks.wind_time --other-winds       the bundled years with their wind changed, as other sites have it
 
-The half years are flown in 4 windows of 960 hours, from 3 starts. docs/theory/wind-in-time.md says what had been seen
-of them when the numbers in the package were chosen.
+``--json FILE`` writes the shares for programs as well; `tools/measure.py` makes tables of docs/theory/wind-in-time.md
+of them. The half years are flown in 4 windows of 960 hours, from 3 starts. The page says what had been seen of them
+when the numbers in the package were chosen.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,12 +150,53 @@ def by_history(year: int) -> dict[str, NDArray[np.float64]]:
     return found
 
 
+OTHER_WINDS = {  # what the speeds at each height are multiplied by
+    "as it is": lambda heights: np.ones_like(heights),
+    "x 0.7": lambda heights: np.full_like(heights, 0.7),
+    "x 1.3": lambda heights: np.full_like(heights, 1.3),
+    "shear exponent - 0.1": lambda heights: (heights / 100.0) ** -0.1,
+    "shear exponent + 0.15": lambda heights: (heights / 100.0) ** 0.15,
+}
+
+
+def in_other_winds(name: str, years: Sequence[int] = (2008, 2009, 2010)) -> dict[str, NDArray[np.float64]]:
+    """Percent of the clairvoyant's net energy by policy, (years, 3 prices), in a wind of `OTHER_WINDS`.
+
+    Every year with the one before it as history, and 2008 with 2010: changed alike, so the history is right.
+    """
+    altitudes, data = np.linspace(10.0, 750.0, 25), bundled("all")
+    changed = replace(data, speed=data.speed * OTHER_WINDS[name](data.heights))
+    found: dict[str, list[NDArray[np.float64]]] = {}
+    for year in years:
+        before = year - 1 if year > 2008 else 2010
+        flown = [changed.between(f"{year}-01-01", f"{year + 1}-01-01").onto(altitudes)]
+        past = past_of(changed.between(f"{before}-01-01", f"{before + 1}-01-01"), altitudes)
+        for policy, row in shares(flown, past, ("fixed", "wind-planner"), (12,), COLUMNS[:3]).items():
+            found.setdefault(policy, []).append(row)
+    return {policy: np.array(rows) for policy, rows in found.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--other-year", action="store_true")
     parser.add_argument("--other-site", metavar="FILE")
     parser.add_argument("--histories", metavar="YEAR", type=int, choices=(2008, 2009, 2010))
+    parser.add_argument("--other-winds", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args()
+    if given.other_winds:
+        table = Table(title="wind-planner less fixed, points of the clairvoyant's net energy: mean, and [worst] year")
+        table.add_column("wind")
+        for rho, movement in COLUMNS[:3]:
+            table.add_column(f"rho {rho:g}, {movement}", justify="right")
+        for name in OTHER_WINDS:
+            made = in_other_winds(name)
+            gain = made["wind-planner"] - made["fixed"]
+            cells = (f"{a:+.1f} \\[{b:+.1f}]" for a, b in zip(gain.mean(axis=0), gain.min(axis=0), strict=True))
+            table.add_row(name, *cells)
+        Console(width=120).print(table)
+        return
+    found: dict[str, NDArray[np.float64]] = {}
     if given.histories:
         table = Table(
             title=f"{given.histories}, % of the clairvoyant's net energy: mean, and [worst] of several histories"
@@ -158,10 +204,11 @@ def main() -> None:
         table.add_column("history")
         for rho, movement in COLUMNS[:3]:
             table.add_column(f"rho {rho:g}, {movement}", justify="right")
-        for name, rows in by_history(given.histories).items():
+        found = by_history(given.histories)
+        for name, rows in found.items():
             worst = [f" \\[{value:.1f}]" if len(rows) > 1 else "" for value in rows.min(axis=0)]
             table.add_row(name, *(f"{mean:.2f}{least}" for mean, least in zip(rows.mean(axis=0), worst, strict=True)))
-        Console(width=120).print(table)
+        show(table, found, given.json)
         return
     if given.other_site:
         flown, past = other_site(given.other_site)
@@ -174,9 +221,16 @@ def main() -> None:
     for label, history, policies in (("", past, WITH_HISTORY), (", without history", None, WITHOUT)):
         for name, row in shares(flown, history, policies, STARTS).items():
             if history is not None or name in policies:
+                found[name + label] = row
                 table.add_row(name + label, *(f"{value:.1f}" for value in row))
         table.add_section()
+    show(table, found, given.json)
+
+
+def show(table: Table, found: dict[str, NDArray[np.float64]], file: Path | None) -> None:
     Console(width=120).print(table)
+    if file is not None:
+        file.write_text(json.dumps({name: row.tolist() for name, row in found.items()}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

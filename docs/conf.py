@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import version as installed
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import latex2mathml.converter
@@ -58,6 +59,31 @@ nitpicky = False
 smartquotes = False  # or `--option` in the help of commands would get a dash
 
 
+def exported() -> list[ModuleType]:
+    """The modules whose names are stable: the package, and those that it exports."""
+    found = [getattr(holdcourse, name) for name in holdcourse.__all__]
+    return [holdcourse, *(one for one in found if isinstance(one, ModuleType))]
+
+
+def is_provisional(name: str, described: Any) -> bool:
+    """Whether what the reference describes may move: docs/stability.md says what may not."""
+    page = (Path(__file__).parent / "stability.md").read_text(encoding="utf-8")
+    promised = re.search(r"^\*\*Provisional\*\*.*?(?=^\*\*Internal)", page, re.DOTALL | re.MULTILINE)
+    assert promised is not None
+    module, _, own = name.rpartition(".")
+    if name.replace("holdcourse.", "hc.", 1) in re.findall(r"`(hc\.[\w.]+)`", promised[0]):
+        return True
+    if module in {one.__name__ for one in exported()}:
+        return False
+    return not any(own in getattr(one, "__all__", ()) and getattr(one, own) is described for one in exported())
+
+
+def mark_provisional(app: Any, what: str, name: str, described: Any, options: Any, lines: list[str]) -> None:
+    """Say it at the name itself."""
+    if what in ("class", "function", "exception") and is_provisional(name, described):
+        lines[:0] = ["*Provisional: this name may move or change.*", ""]
+
+
 class Public(SphinxRole):
     """`name` in a docstring: a link where it is one of ours, and then it must lead somewhere; else plain code."""
 
@@ -102,6 +128,50 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
     source[0] = interfaces.fill(source[0], FROM_THE_CODE)
 
 
+def mark_figures(app: Any, doctree: Any, docname: str) -> None:
+    """Short cells with a number get a class of their own, so that no line ends between the number and its unit."""
+    for cell in doctree.findall(nodes.entry):
+        if len(words := cell.astext()) <= 14 and re.search(r"\d", words):
+            cell["classes"].append("figure")
+
+
+def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Sentences that a program prints wrap like text; lines whose columns stand under each other do not."""
+
+    def line(found: re.Match[str]) -> str:
+        columns = re.search(r"[─━│┃]|\S {3,}\S", found[0])
+        return found[0] if columns else f'<span class="sentence">{found[0]}</span>'
+
+    def printed(block: re.Match[str]) -> str:
+        return block[1] + re.sub(r".{50,}", line, block[2])
+
+    text = re.compile(r'(<div class="highlight-text [^>]*>.*?<pre>(?:<span></span>)?)(.*?)(?=</pre>)', re.DOTALL)
+    context["body"] = text.sub(printed, context.get("body", ""))
+
+
+def open_pictures(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A picture opens by itself when it is clicked: on a telephone its letters are too small within the page."""
+    alone = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
+    context["body"] = alone.sub(r'<p><a class="picture" href="\2">\1</a></p>', context.get("body", ""))
+
+
+def keep_options(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Commands wrap on narrow screens, but not after the hyphens of `--token-file`, where a browser would break too.
+
+    In text, such a word stays whole where a narrow screen has room for it.
+    """
+
+    def wrap(text: re.Match[str]) -> str:
+        return re.sub(r"[^\s<>]*-[^\s<>]*", r'<span class="whole">\g<0></span>', text[0])
+
+    def command(block: re.Match[str]) -> str:
+        return re.sub(r"(?<=>)[^<]+", wrap, block[0])
+
+    shell = re.compile(r'<div class="highlight-sh .*?</div>', re.DOTALL)
+    body = shell.sub(command, context.get("body", ""))
+    context["body"] = re.sub(r'<span class="pre">(?=[^<]{1,28}</span>)(?=[^<]*-)', '<span class="pre whole">', body)
+
+
 def setup(app: Any) -> None:
     """Make the role, the formulas and the pages written from the code known."""
     # Otherwise what stands before a colon in a property's first line would be taken for its type.
@@ -109,4 +179,9 @@ def setup(app: Any) -> None:
     app.add_role("public", Public())
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
     app.connect("autodoc-process-signature", short_signature)
+    app.connect("autodoc-process-docstring", mark_provisional)
     app.connect("source-read", fill)
+    app.connect("doctree-resolved", mark_figures)
+    app.connect("html-page-context", keep_options)
+    app.connect("html-page-context", wrap_sentences)
+    app.connect("html-page-context", open_pictures)

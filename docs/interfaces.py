@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from holdcourse.cli import backtest, root
+from holdcourse.cli import plant_backtest, root
 
 KEY = "Idempotency-Key"  # explained once, at the head of the page
 METHODS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
@@ -71,7 +71,7 @@ def commands() -> str:
             if listed.panel == panel:
                 parts += command_section(name, group.commands[name].loaded, 3)
             if (name, panel) == ("backtest", root.SITE):
-                parts += command_section("backtest --log", backtest.PLANT_COMMAND, 3)
+                parts += command_section("backtest --log", plant_backtest.COMMAND, 3)
     return "\n\n".join(parts)
 
 
@@ -162,7 +162,12 @@ def evidence() -> str:
         stated = [name for name, text in pages.items() if f"<!-- {group}: " in text]
         reports = [name.removeprefix("docs/") for name in about.get("reports", ())]
         links = ", ".join(f"[{Path(name).stem}]({name})" for name in sorted({*stated, *reports}))
-        day = about["date"].replace("-", "\N{NON-BREAKING HYPHEN}")
+        stamps = {
+            (kept.get("date", about["date"]), kept.get("commit", about.get("commit", "")))
+            for kept in about["values"].values()
+        }
+        day = ", ".join(f"{when} {commit}".strip() for when, commit in sorted(stamps)) or about["date"]
+        day = day.replace("-", "\N{NON-BREAKING HYPHEN}")
         rows.append(f"| {about['about']} | {day} | `{about['command']}` | {links} |")
     return "\n".join(rows)
 

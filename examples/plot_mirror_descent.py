@@ -6,7 +6,7 @@ The cheap setting changes without warning. You may look at this round's costs, b
 to the side costs something. How fast should you follow?
 
 Mirror descent keeps a probability for every setting. Each round the probability flows a little towards what is cheap
-now: little after one round, all of it once the change has lasted long enough to pay for the way. The machine itself
+now: little after one round, all of it once the change has lasted long enough to pay for the move. The machine itself
 follows by the cheapest coupling, so it moves only where probability moves.
 """
 

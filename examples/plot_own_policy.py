@@ -23,7 +23,7 @@ OTHERS = ((hc.gp_md, "#009E73"), (hc.recommended, "#0072B2"))
 
 @dataclass(frozen=True, eq=False)
 class PaidForTheWay:
-    """Go where the regret of not being there exceeds `patience` times the way; the regret is then forgotten."""
+    """Go where the regret of not being there exceeds `patience` times the cost of moving; then forget it."""
 
     problem: hc.Problem
     patience: float = 1.0
@@ -33,7 +33,7 @@ class PaidForTheWay:
         return RuleState(int(action), round, seed, {"regret": np.zeros(self.problem.n)})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Add this round's regret, and go if it has paid for the way."""
+        """Add this round's regret, and go if it has paid for the move."""
         here, way = state.action, self.problem.distances[state.action]
         if view.allowed[here]:
             regret = np.maximum(state.arrays["regret"] + view.costs[here] - view.costs, 0.0)

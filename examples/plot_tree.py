@@ -5,9 +5,9 @@ A tree for your movement costs, and how much it stretches them
 Your settings lie anywhere: on a map, on a grid of knobs, in a table of switching costs. GP-MD wants to move on a tree,
 because there the best moves can be computed exactly. How wrong is a tree?
 
-Never too cheap: between any two settings the way through the tree is at least as long as the true one. And averaged
-over random trees it is longer by a factor of order log n only. One tree may part two neighbours at its very top; the
-next one does not, which is why each run draws its own.
+Never too cheap: between any two settings the path through the tree is at least as long as the true distance. And
+averaged over random trees it is longer by a factor of order log n only. One tree may part two neighbours at its very
+top; the next one does not, which is why each run draws its own.
 """
 
 import matplotlib.pyplot as plt
@@ -63,7 +63,7 @@ def main() -> plt.Figure:
     stretch.plot([0, true.max()], [0, true.max()], color="#000000", lw=1.5)
     stretch.text(true.max(), 0.75 * true.max(), "the true cost", ha="right", va="top")
     stretch.set(xlabel="true movement cost of a pair", ylabel="way through the tree", xlim=(0, None), ylim=(0, 45))
-    stretch.set_title("Its ways are never too short")
+    stretch.set_title("Its paths are never too short")
     stretch.legend(loc="upper left", markerscale=2.5, frameon=False, handletextpad=0.2, borderpad=0)
     return figure
 

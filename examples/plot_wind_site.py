@@ -5,8 +5,8 @@ An airborne turbine over the North Sea
 A SkySails kite can fly at any height between 10 and 750 m. It measures the wind only where it flies, and reeling in and
 out costs energy. Is it worth changing altitude, and when?
 
-Two years of real wind, bundled, flown as `holdcourse demo` flies them: the policy `wind-planner`, learned from the year
-before, against the best altitude of that year; at the physical price of moving and at the paper's, sixty times that.
+Two years of real wind (NORA3 hindcast, MET Norway, CC BY 4.0), as `holdcourse demo` flies them: `wind-planner` against
+the best altitude of the year before, at the physical price of moving and at the paper's, sixty times that.
 """
 
 import matplotlib.dates as mdates

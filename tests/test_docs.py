@@ -6,6 +6,7 @@ import doctest
 import inspect
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     names = {"__name__": "__main__"}
     exec(compile(code_of(page), page.name, "exec"), names)
     assert len(names) > 2, "the page has no code that does anything"  # its own name, and what Python builds in
+
+
+def test_the_reference_of_commands_can_be_made():
+    """The site itself is built by `make docs` only."""
+    commands = runpy.run_path(str(DOCS / "interfaces.py"))["commands"]()
+    for heading in ("backtest --log", "wakes", "trial plan", "serve"):
+        assert re.search(rf"^#+ .*holdcourse {heading}", commands, re.MULTILINE), f"no section on {heading}"
 
 
 def test_there_are_pages():
@@ -77,7 +85,7 @@ def anchors_of(page):
 
 def test_every_local_link_leads_somewhere():
     """Also in what the documentation tool does not read, such as the README; without a network."""
-    for page in [*WRITTEN, DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
+    for page in [*WRITTEN, *sorted(DOCS.parent.glob("*.md"))]:
         prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
         for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose):
             if re.match(r"[a-z]+:", target):
@@ -87,6 +95,25 @@ def test_every_local_link_leads_somewhere():
             assert leads_to.exists(), where
             if anchor and "% from the code" not in leads_to.read_text(encoding="utf-8"):
                 assert anchor in anchors_of(leads_to), where
+
+
+def test_a_built_page_that_links_to_nothing_is_found(tmp_path):
+    """What `make docs` runs on the pages that it has made."""
+    links = runpy.run_path(str(DOCS / "links.py"))
+    (tmp_path / "part").mkdir()
+    (tmp_path / "outside.css").write_text("")
+    site = tmp_path / "part"
+    (site / "index.html").write_text(
+        '<h1 id="top">Top</h1> <a href="#top">up</a> <a href="other%20one.html#there">on</a> <img src="none.png">'
+        '<a href="https://example.org/x#y">away</a> <a href="other%20one.html#nowhere">wrong</a>'
+    )
+    (site / "other one.html").write_text('<a id="there"></a> <a href="#gone">gone</a> <link href="../outside.css">')
+    assert links["broken"](site) == [
+        "index.html links to none.png, which is not there",
+        "index.html links to other%20one.html#nowhere, which is not there",
+        "other one.html links to #gone, which is not there",
+        "other one.html links to ../outside.css, which is not there",
+    ]
 
 
 EXPORTED = [name for name in NAMES if inspect.ismodule(getattr(hc, name)) and hasattr(getattr(hc, name), "__all__")]
@@ -128,21 +155,11 @@ def test_formats_are_those_of_the_stability_page():
     assert set(re.findall(r"hc\.(\w+)", named)) == {name for name in NAMES if inspect.ismodule(getattr(hc, name))}
 
 
-# Words that docs/plain-words.md asks us not to use. `the way` is fine where it means how something is done.
-UNUSED = re.compile(
-    r"\b(?:dear|dearer|dearest|the way (?:there|back|costs|is|from|on)|made this more|likewise|foretold|so many)\b",
-    re.IGNORECASE,
-)
-MEASURED_ELSEWHERE = {"plants.md", "trials.md", "theory/wind-in-time.md", "plain-words.md"}
-
-
-def test_pages_help_and_the_service_use_plain_words():
-    texts = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in WRITTEN}
-    texts = {name: text for name, text in texts.items() if name not in MEASURED_ELSEWHERE and "decisions" not in name}
-    texts["README.md"] = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    for script in sorted((SOURCE / "service" / "page").glob("*.js")):
-        texts[script.name] = " ".join(re.findall(r'"[A-Z][^"\n]*"|`[A-Z][^`]*`', script.read_text(encoding="utf-8")))
-    for command in sorted((SOURCE / "cli").glob("*.py")):
-        texts[command.name] = " ".join(re.findall(r'help="([^"]*)"', command.read_text(encoding="utf-8")))
-    found = {name: UNUSED.findall(text) for name, text in texts.items() if UNUSED.search(text)}
-    assert not found
+def test_the_stability_page_takes_back_only_names_that_it_has_promised():
+    page = (DOCS / "stability.md").read_text(encoding="utf-8")
+    taken_back = re.search(r"these are provisional too:(.*?)^Provisional names", page, re.DOTALL | re.MULTILINE)[1]
+    named = re.findall(r"`hc\.([\w.]+)`", taken_back)
+    assert named
+    for name in named:
+        module, _, own = f"holdcourse.{name}".rpartition(".")
+        assert own in pkgutil.resolve_name(module).__all__, f"hc.{name} is not public"

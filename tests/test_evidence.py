@@ -85,7 +85,7 @@ def test_no_page_states_a_result_that_the_file_lacks():
         name = path.relative_to(ROOT).as_posix()
         if name not in reports:
             found = set(tool.figures(tool.unmarked_prose(path.read_text(encoding="utf-8"))))
-            results = {figure for figure in found if re.search(r"%|±|times", figure)}
+            results = {figure for figure in found if re.search(r"%|±|\+-|times", figure)}
             assert results == NO_RESULTS.get(name, set()), f"{name}: mark them, or say here why they are no results"
 
 
@@ -107,6 +107,14 @@ def test_a_number_changed_in_one_page_is_adopted_everywhere(site):
     assert evidence["wakes"]["values"]["share"] == {"date": "2026-02-02", "text": "9 %"}
     assert "-->9 %<!--" in (site / "README.md").read_text(encoding="utf-8")
     assert list(tool.differences(evidence)) == []
+
+
+def test_other_words_for_the_same_number_keep_its_day(site):
+    page = site / "docs" / "how.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("8 %<", "only 8 %<"), encoding="utf-8")
+    taken, evidence = adopted()
+    assert taken == ["wakes: share"]
+    assert evidence["wakes"]["values"]["share"] == {"text": "only 8 %"}
 
 
 def test_two_new_values_for_one_number_are_refused(site):

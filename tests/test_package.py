@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from inspect import ismodule
@@ -38,7 +39,51 @@ def test_names_for_type_checkers_are_the_names_at_run_time():
 def test_no_name_hides_behind_a_module():
     """Importing a submodule sets its name on the package: a function of that name would vanish."""
     modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert modules.isdisjoint(set(hc.__all__) - set(hc._MODULES))
+    exported = set(hc.__all__) - set(hc._MODULES)  # no public list tells rooms that are exported from other names
+    assert modules.isdisjoint(exported)
+
+
+def test_errors_of_the_library_name_no_options_of_the_command_line():
+    """They name parameters, which `holdcourse.cli.wording` turns into options."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.is_relative_to(SOURCE / "cli"):
+            continue
+        raised = [
+            node.exc for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise) and node.exc
+        ]
+        texts = [part for error in raised for part in ast.walk(error) if isinstance(part, ast.Constant)]
+        options = [text for text in texts if isinstance(text.value, str) and re.search(r"(?<!\w)--[a-z]", text.value)]
+        found += [f"{path.relative_to(SOURCE)}:{text.lineno}: {text.value}" for text in options]
+    assert found == []
+
+
+def private_names(tree):
+    """Private names that a test takes from others: attributes, imports, and what it replaces by name."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            of = node.value.id if isinstance(node.value, ast.Name) else ""
+            names = [] if of in ("self", "cls", "os") else [node.attr]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("holdcourse"):
+            names = [alias.name for alias in node.names if alias.name != "_numeric"]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
+            names = [part.value for part in node.args[1:2] if isinstance(part, ast.Constant)]
+        else:
+            continue
+        private = [name for name in names if re.match(r"_[a-z]", str(name)) and name not in own]
+        yield from ((node.lineno, name) for name in private if name not in ("_asdict", "_replace", "_fields"))
+
+
+def test_tests_touch_private_names_only_where_a_comment_says_why():
+    """On the line itself or on one of the two above it."""
+    found = []
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        lines = path.read_text().splitlines()
+        for number, name in private_names(ast.parse("\n".join(lines))):
+            if not any("#" in line for line in lines[max(number - 3, 0) : number]):
+                found.append(f"{path.name}:{number}: {name}")
+    assert found == []
 
 
 def test_unknown_name():
@@ -72,8 +117,9 @@ print(np.random.random() == expected)
 BESIDES_EXPORTS = {
     "holdcourse.archive": "the folder that reports are written to",
     "holdcourse.checks": "times as people write them",
-    "holdcourse.backtest.beside": "work in a second process",
+    "holdcourse.backtest.second_process": "work in a second process",
     "holdcourse.backtest.handover": "what a site's and a plant's policy are handed over with",
+    "holdcourse.backtest.pictures": "how pictures look",
     "holdcourse.backtest.verdict": "what judging wind and plants has in common",
     "holdcourse.running.database": "a controller's record given in place of wind is told apart",
     "holdcourse.tables": "text files and times as people write them",

@@ -52,11 +52,14 @@ def test_a_release_is_one_step_and_the_next_begins_after_it(tmp_path):
     assert [(tmp_path / name).read_bytes() for name in FILES] == before
 
 
-def test_classifiers_begin_with_the_oldest_python_allowed():
+def test_classifiers_are_the_pythons_allowed_and_tried():
     versions = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line) for line in PROJECT["classifiers"]]
     named = [found[1] for found in versions if found]
     assert PROJECT["requires-python"] == f">={named[0]}"
     assert named == [f"3.{minor}" for minor in range(11, 11 + len(named))]
+    page = (ROOT / "docs" / "release.md").read_text(encoding="utf-8")
+    tried = re.findall(r"^\| (3\.\d+)\.\d+ \|", page, re.MULTILINE)
+    assert tried == named, "docs/release.md says what was run on each of them"
 
 
 @pytest.mark.parametrize("room", ["wind", "wakes"])
@@ -64,5 +67,14 @@ def test_every_file_of_data_has_its_source_and_licence(room):
     folder = ROOT / "src" / "holdcourse" / room / "data"
     credit = (folder / "CREDIT.md").read_text(encoding="utf-8")
     files = {path.name for path in folder.iterdir() if path.is_file()} - {"CREDIT.md"}
-    assert files == set(re.findall(r"^\| `(\S+)` \|", credit, re.MULTILINE))
+    licence = dict(re.findall(r"^\| `(\S+)` \|.*\| (\S[^|]*) \|$", credit, re.MULTILINE))
+    assert set(licence) == files
+    assert set(" AND ".join(licence.values()).split(" AND ")) <= set(PROJECT["license"].split(" AND "))
     assert f"src/holdcourse/{room}/data/CREDIT.md" in PROJECT["license-files"]
+
+
+def test_data_lie_only_in_the_folders_whose_licences_are_known():
+    source = ROOT / "src" / "holdcourse"
+    ours = {".py", ".pyc", ".nbi", ".nbc", ".js", ".css", ".html", ".svg", ".typed"}  # .nbi, .nbc: compiled kernels
+    other = {path.parent for path in source.rglob("*") if path.is_file() and path.suffix not in ours}
+    assert other == {source / "wind" / "data", source / "wakes" / "data"}

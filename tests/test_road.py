@@ -176,6 +176,21 @@ def a_wind_farm(lidar, plant, folder):
     return Road(hc.wakes.steering_policy(found), contexts.tolist(), [0.0] * len(contexts), decided, 0, 0)
 
 
+def a_wind_farm_that_learns(lidar, plant, folder):
+    """A week and a day, so that it plans anew: told what `power_surplus` makes of the power of every interval."""
+    table, year = hc.wakes.bundled_table(), hc.wakes.bundled_record()
+    history, record = year.between("2014-01-03", "2014-01-09"), year.between("2014-01-10", "2014-01-18")
+    study = hc.wakes.Study(price=0.1, policies=("wake-learner",), front=(), seed=4)
+    found = hc.wakes.backtest(table, record, study, history=history)
+    run, rounds = found.runs["wake-learner"], found.rounds
+    noise = np.array([hc.measurement_noise(study.seed, t) for t in range(len(rounds))])
+    power = run.energy / rounds.hours * (1.0 + study.noise * noise)
+    wind = (record.direction[rounds.first], record.speed[rounds.first])
+    told = [None if np.isnan(each) else float(each) for each in hc.wakes.power_surplus(table, power, *wind)]
+    decided = [(int(action), 1.0) for action in table.vector_of(run.offsets)]
+    return Road(hc.wakes.steering_policy(found), rounds.contexts.tolist(), told, decided, 0, 4)
+
+
 def walked(controller, road, rounds=None):
     """Ask and tell as in the backtest; the decisions, each with the probability of its action."""
     found = []
@@ -188,7 +203,10 @@ def walked(controller, road, rounds=None):
     return found
 
 
-@pytest.mark.parametrize("begin", [wind_site, a_plant, a_wind_farm, ones_own], ids=lambda begin: begin.__name__)
+ROADS = [wind_site, a_plant, a_wind_farm, a_wind_farm_that_learns, ones_own]
+
+
+@pytest.mark.parametrize("begin", ROADS, ids=lambda begin: begin.__name__)
 @pytest.mark.parametrize("served_rounds", [40, pytest.param(120, marks=pytest.mark.slow)])
 def test_what_was_backtested_is_what_runs(begin, served_rounds, lidar, plant, tmp_path):
     road = begin(lidar, plant, tmp_path)
@@ -269,7 +287,7 @@ def test_the_road_of_a_wind_site_by_commands(lidar, tmp_path):
     assert first["evidence"]["conclusion"] == shown["evidence"]["conclusion"]
     said = " ".join(command("policy", "show", file).split())
     assert "One of 5 settings: 60, 120, 180, 240, 300 m." in said
-    assert "before it had learned from them; it has since." in said
+    assert "It has learned from these data since." in said
     log = tmp_path / "kite.log"
     with hc.Controller(hc.load_policy(file), start_index=2, log=log) as controller:
         for hour in range(30):
@@ -309,6 +327,24 @@ def test_what_is_saved_knows_all_readings_in_the_plants_own_units(plant):
     assert known_to_learners(found.world)["noise_std"] == pytest.approx(2.0 * found.world.fitted.noise_std)
 
 
+def test_a_wrong_reading_does_not_move_what_was_saved(plant):
+    """One reading wrong by 1e4 is set aside by what runs from a file, as if it had not been told."""
+    read = read_readings(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
+    found = backtest_plant(read.problem(scale=0.4, fixed_cost=0.2), read.history, make_policy, ["recommended"])
+    policy = plant_policy(found, make_policy)
+
+    def decided(wrong):
+        with hc.Controller(policy, start_index=0, seed=1) as controller:
+            for t in range(40):
+                context = read.history.contexts[t]
+                decision = controller.ask(context)
+                right = float(found.world.costs(t, context)[decision.action])
+                controller.tell(decision.id, wrong(right) if t == 12 else right)
+                yield decision.action
+
+    assert list(decided(lambda right: 1e4 * right)) == list(decided(lambda right: None))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -340,3 +376,35 @@ def test_a_record_is_no_policy(tmp_path):
         controller.ask(0.1)
     said = CliRunner().invoke(app, ["policy", "show", str(tmp_path / "a.log")])
     assert "is a controller's record" in str(said.exception)
+
+
+def test_the_road_of_a_wind_farm_by_commands(tmp_path):
+    """The command, the file, the service, a trial there, and its report."""
+    file = tmp_path / "site.policy"
+    words = ["wakes", "--begin", "2014-01-01", "--end", "2014-02-15", "--policies", "wake-planner", "--no-front"]
+    found = json.loads(command(*words, "--price", "0.1 kWh per degree", "--save", file, "--json"))
+    assert found["saved"] == str(file)
+    assert "offset vectors" in command("policy", "show", file)
+
+    table, year = hc.wakes.bundled_table(), hc.wakes.bundled_record()
+    rounds = year.between("2014-02-15", "2014-02-16").rounds()
+    energy = rounds.energy(table)
+    with served(tmp_path / "data") as url, hc.connect(url) as service, Client(url) as client:
+        farm = service.create_from_file(file, "farm", start_index=0)
+        first = farm.ask(rounds.contexts[0].tolist())
+        assert len(first.value) == len(table.farm)  # an offset for each turbine
+        farm.tell(first.id, 0.0)
+        no_steering = table.settings[0].tolist()
+        client.change("farm", trial={"block": 12, "baseline": no_steering})
+        arms = []
+        for context, made in zip(rounds.contexts.tolist(), energy, strict=True):
+            row = client.do("farm", "ask", context=context)
+            arms.append(row["turn"]["arm"])
+            if arms[-1] == 0:  # the baseline's turn
+                assert row["value"] == no_steering
+            client.do("farm", "tell", decision=row["decision"], measurement=float(made[0] - made[row["action"]]))
+        assert sorted(set(arms)) == [0, 1]
+        assert client.see("farm", "verify", full=True)["ok"]
+    records = sorted((tmp_path / "data").rglob("epoch-*.db"))
+    assert audit.verify(records[-1]).verified
+    assert "blocks" in command("trial", "report", records[-1])

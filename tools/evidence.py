@@ -13,8 +13,9 @@ A page marks what comes from the file, a whole table or a few words:
 
     ... needs <!-- wakes: share -->8 %<!-- end of wakes: share --> of the travel ...
 
-`wakes` is a group of the file: measured on one day (`date`) by one command (`command`); a value may have a date and a
-command of its own. A value is a `text` or a `table` (a list of rows, the first being the head).
+`wakes` is a group of the file: measured on one day (`date`) by one command (`command`), of one state of the code
+(`commit`); a value may have a date, a command and a commit of its own. A value is a `text` or a `table` (a list of
+rows, the first being the head). `tools/measure.py` runs the commands again and keeps what they say.
 
 `adopt` is for whoever has measured something again and has written it into one page. It takes changed values into the
 file, with today's date (`--date`), and writes them wherever else they are stated. In a report, a page that a group
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -34,6 +36,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs" / "evidence.json"
+MEASURED = ("src", "benchmarks", "examples", "pyproject.toml")  # what results depend on
 
 Evidence = dict[str, dict[str, Any]]
 
@@ -183,8 +186,10 @@ def adopt(evidence: Evidence, texts: dict[Path, str], day: str) -> list[str]:
                     raise SystemExit(f"'{group}: {key}' is stated in two ways, in {before[0]} and in {name}")
     for (group, key), (_, new) in changed.items():
         kept = evidence[group]["values"].get(key, {})
-        own = {"command": kept["command"]} if "command" in kept else {}
-        own |= {"date": day} if evidence[group]["date"] != day else {}
+        own = {name: kept[name] for name in ("date", "commit", "command") if name in kept}
+        if not kept or figures(words_of(kept, block=True)) != figures(words_of(new, block=True)):  # not only its words
+            own = {"date": day} if evidence[group]["date"] != day else {}
+            own |= {"command": kept["command"]} if "command" in kept else {}
         evidence[group]["values"][key] = own | new
     return [f"{group}: {key}" for group, key in changed]
 
@@ -211,14 +216,38 @@ def differences(evidence: Evidence) -> Iterator[str]:
                 yield f"no page states '{group}: {key}'"
 
 
-def put(group: str, values: dict[str, str], day: str | None = None) -> None:
-    """Keep values that a program has measured, as a page shows them; a block begins with a line break."""
+def commit() -> str:
+    """Return the commit that last changed what is measured, and whether it was changed since."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments, "--", *MEASURED], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"{ROOT} is no git checkout, so what was measured cannot be named: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    return git("log", "-1", "--format=%h") + (" with changes" if git("status", "--porcelain") else "")
+
+
+def put(group: str, values: dict[str, str], day: str | None = None, of: str | None = None) -> None:
+    """Keep values that a program has measured, as a page shows them; a block begins with a line break.
+
+    The day (default today) and the commit (`of`, default the present one) are those of the group if all its values are
+    new, and else those of each value.
+    """
     evidence = load()
     if group not in evidence:
         raise SystemExit(f"docs/evidence.json has no group '{group}'; it has {', '.join(evidence)}")
+    about, stamp = evidence[group], {"date": day or date.today().isoformat(), "commit": of or commit()}
+    whole = set(values) >= set(about["values"])
+    own = {} if whole or stamp.items() <= about.items() else stamp
     for key, text in values.items():
-        evidence[group]["values"][key] = value_of(text)
-    evidence[group]["date"] = day or date.today().isoformat()
+        command = {name: kept for name, kept in about["values"].get(key, {}).items() if name == "command"}
+        about["values"][key] = own | command | value_of(text)
+    if whole:
+        head = {name: about[name] for name in ("about",) if name in about}
+        evidence[group] = head | stamp | {name: kept for name, kept in about.items() if name not in {*head, *stamp}}
     save(evidence)
 
 

@@ -1,23 +1,27 @@
 """How right the answers of trials are: the tables of docs/trials.md.
 
-    python tools/trial_table.py [synthetic] [plants] [wind] [rule] [prices]
+    python tools/trial_table.py [synthetic] [plants] [wind] [weeks] [rule] [prices] [--json FILE]
 
 Paths of both arms, each run throughout, are cut into blocks and dealt out by many coins; so the true gain is known to
 the last digit, and every deal is a trial. `rule` runs the very rule of `holdcourse.trial` over half years of wind
 instead, in which the arms learn from each other's blocks, each with the plan that the time before it makes; `prices`
-does so at other prices of moving.
+does so at other prices of moving. `weeks` holds the weeks that a plan promises against trials that begin anywhere in
+the half year.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 import holdcourse as hc
 from holdcourse.trials.answer import answer, looks_of
-from holdcourse.trials.intervals import running_means
+from holdcourse.trials.intervals import bounds_of_mean, running_means
 from holdcourse.trials.plan import Paths, TrialPlan, dealt, plan_of
 from holdcourse.wind.backtest.paths import left_out_paths, trial_paths
 from holdcourse.wind.backtest.run import Plan, SiteResult, run_backtest
@@ -28,6 +32,7 @@ PLANTS = ("heating", "database", "servers", "ventilation")
 PUBLISHED = range(2)  # seeds of the plants' cases
 WEEKS = 8
 OURS = "wind-planner"
+SHORT_BLOCKS, GAINS = (2, 3), (8.0, 12.0)  # rounds, and % beside the gain that there is: for the promised weeks
 REHEARSALS = 4  # at most, as the command has it
 PRICES: tuple[str | float, ...] = (0.02, 0.1, "paper")  # of moving, kWh per metre, besides the physical one of 0.006
 
@@ -180,6 +185,24 @@ def wind_rows(site: SiteResult, draws: int = 500) -> Iterator[tuple[str, int, di
         yield name, best, counts.summary
 
 
+def weeks_rows(site: SiteResult, draws: int = 400) -> Iterator[tuple[int, float, float, float]]:
+    """Of block lengths and gains in %: the weeks that the plan promises, and after which four of five trials saw it.
+
+    A trial begins anywhere in the half year and, after its end, goes on at its beginning with other coins.
+    """
+    paths = trial_paths(site.backtest, OURS)
+    for design in plan_of(paths, blocks=SHORT_BLOCKS).designs:
+        gains, _ = dealt(paths, design.block, draws, seed=1, cycle=24)
+        again = np.concatenate([np.roll(gains, k, axis=0) for k in range(4)], axis=1)
+        begins = np.random.default_rng(2).integers(gains.shape[1], size=(draws, 1))
+        turned = np.take_along_axis(again, np.arange(3 * gains.shape[1]) + begins, axis=1)
+        for gain in (round(paths.gain, 1), *GAINS):
+            shifted = turned + (gain - paths.gain) * abs(paths.bill) / 100
+            seen = bounds_of_mean(shifted, "sequence").low > 0
+            pairs = np.where(seen.any(axis=1), seen.argmax(axis=1) + 1, np.inf)
+            yield design.block, gain, design.weeks(gain), float(np.quantile(pairs, 0.8)) * 2 * design.block / 168
+
+
 def flown(begin: str, end: str | None, movement: str | float = "physical") -> SiteResult:
     """A stretch of the wind, flown by a policy that knows what was before it."""
     plan = Plan(movement=movement, policies=("fixed", OURS), what_if=(), begin=begin, end=end)
@@ -258,23 +281,39 @@ def rule_rows(
             yield f"| {name} | {rule_row(site, plan.best.block, heard, seeds)}"
 
 
-def main(wanted: list[str]) -> None:
-    """Print the tables that are wanted, all by default."""
-    kinds = wanted or ["synthetic", "plants", "wind", "rule", "prices"]
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables that are wanted, all by default; keep their rows for programs."""
+    kinds = ("synthetic", "plants", "wind", "weeks", "rule", "prices")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"default all: {', '.join(kinds)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows for programs as well")
+    given = parser.parse_args(arguments)
+    if unknown := [kind for kind in given.kinds if kind not in kinds]:
+        parser.error(f"no kind {unknown[0]!r}; there are {', '.join(kinds)}")
+    wanted = given.kinds or kinds
+    kept: dict[str, list[str]] = {"rows": [], "rule": []}
+    total, held = 0, 0.0
+    sources = {"synthetic": synthetic_rows, "plants": plant_rows, "wind": lambda: wind_rows(half_year())}
     print(HEAD)
     print("|" + "---|" * 9)
-    total = 0
-    sources = {"synthetic": synthetic_rows, "plants": plant_rows, "wind": lambda: wind_rows(half_year())}
     for kind, rows in sources.items():
-        for name, block, found in rows() if kind in kinds else ():
+        for name, block, found in rows() if kind in wanted else ():
             total += int(found["trials"])
-            print(row(name, block, found), flush=True)
-    print(f"\n{total:,} trials")
-    for price in (("physical",) if "rule" in kinds else ()) + (PRICES if "prices" in kinds else ()):
+            held += found["trials"] * found["held"]
+            kept["rows"].append(row(name, block, found))
+            print(kept["rows"][-1], flush=True)
+    if total:
+        print(f"\n{total:,} trials; of these {held / total:.1f} % held")
+    for block, gain, promised, needed in weeks_rows(half_year()) if "weeks" in wanted else ():
+        print(f"blocks of {block} h, a gain of {gain:g} %: {needed:.1f} weeks (promised: {promised:.1f})", flush=True)
+    for price in (("physical",) if "rule" in wanted else ()) + (PRICES if "prices" in wanted else ()):
         print(f"\nmoving: {price}")
         for line in rule_rows(movement=price):
+            kept["rule"] += [line] if price == "physical" else []
             print(line, flush=True)
+    if given.json:
+        given.json.write_text(json.dumps(kept | {"trials": total, "held": held}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import textwrap
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -202,7 +203,8 @@ def main() -> None:
         changed += [] if same else [name]
         print(f"{'the same' if same else 'differs'}: {name}", flush=True)
     if not given.check:
-        evidence.put("wind", measured)
+        today = date.today()
+        evidence.put("wind", measured | {"measured": f"{today.day} {today:%B %Y}"})
         evidence.write(evidence.load())
     if not given.check and (not given.only or "picture" in given.only):
         draw()

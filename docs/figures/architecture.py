@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-WIDTH, HEIGHT = 980, 690
+WIDTH, HEIGHT = 980, 700
 LINE = "#8a8f98"
 GROUNDS = {"given": "#fdf1d6", "learn": "#dcebf7", "decide": "#e3f2e6", "run": "#f4e1ec", "show": "#ececec"}
 
@@ -19,9 +19,9 @@ BOXES = [
     ("learn", 500, 140, 195, "one cost per action", "learning/costs|confidence"),
     ("decide", 270, 340, 440, "each round: look, decide, accept, learn", "deciding/pilot"),
     ("run", 120, 460, 340, "the real world: ask, tell", "running/controller  session  limits|events  log  audit"),
-    ("run", 520, 460, 340, "a world of ours: rows, bills", "worlds/simulation  regret|wind  movement/offline"),
-    ("show", 120, 600, 340, "over HTTP, for people and machines", "service  client"),
-    ("show", 520, 600, 340, "sweeps, figures, reports", "experiments  backtest  wind"),
+    ("run", 520, 460, 340, "a world of ours: rows, bills", "worlds/simulation  regret|movement/offline"),
+    ("show", 120, 600, 340, "over HTTP, for people and machines", "service  client|bridge"),
+    ("show", 520, 600, 340, "backtests, trials, sweeps, reports", "backtest  trials  experiments|wind  wakes"),
 ]
 ARROWS = [
     ("M130 86 V140", "", 0, 0),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from . import errors, testing, trials, wakes, wind, worlds
     from .backtest.readings import Readings, read_readings
     from .backtest.replay import Replay, replay
-    from .client import RemoteController, RemoteDecision, Service, connect
+    from .client import RemoteController, RemoteDecision, RemoteFleet, RemoteFleetDecisions, Service, connect
     from .deciding import registry, rules
     from .deciding.hedge import hedged
     from .deciding.planning import Lookahead, planner, planner_known
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.policyfile import Evidence, load_policy
     from .deciding.recommended import recommended
+    from .deciding.refinement import Refinement, refine
     from .deciding.trial import trial
     from .learning import costs
     from .learning.checking import ModelCheck, check_model
@@ -76,8 +77,11 @@ __all__ = [
     "PricedPath",
     "Problem",
     "Readings",
+    "Refinement",
     "RemoteController",
     "RemoteDecision",
+    "RemoteFleet",
+    "RemoteFleetDecisions",
     "Replay",
     "Run",
     "Service",
@@ -125,6 +129,7 @@ __all__ = [
     "ratio_to_optimum",
     "read_readings",
     "recommended",
+    "refine",
     "registry",
     "replay",
     "resolution",
@@ -183,8 +188,11 @@ _HOME = {
     "PricedPath": "movement.offline",
     "Problem": "movement.problem",
     "Readings": "backtest.readings",
+    "Refinement": "deciding.refinement",
     "RemoteController": "client",
     "RemoteDecision": "client",
+    "RemoteFleet": "client",
+    "RemoteFleetDecisions": "client",
     "Replay": "backtest.replay",
     "Run": "worlds.simulation",
     "Service": "client",
@@ -227,6 +235,7 @@ _HOME = {
     "ratio_to_optimum": "worlds.regret",
     "read_readings": "backtest.readings",
     "recommended": "deciding.recommended",
+    "refine": "deciding.refinement",
     "replay": "backtest.replay",
     "simulate": "worlds.simulation",
     "stationary": "deciding.policy",

@@ -31,12 +31,12 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 
 def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The same arrays, named under a prefix."""
+    """Return the arrays with a prefix before every name."""
     return {f"{prefix}{name}": array for name, array in arrays.items()}
 
 
 def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The arrays named under a prefix, without it."""
+    """Return the arrays whose names begin with a prefix, and take it off."""
     cut = len(prefix)
     return {name[cut:]: array for name, array in arrays.items() if name.startswith(prefix)}
 
@@ -80,7 +80,7 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     if len(packed) > LARGEST:
         raise TooLarge(
             f"this state takes {len(packed) / 1e9:.1f} GB, and at most {LARGEST / 1e9:g} GB are kept; choose a method "
-            "whose state does not grow (see hc.posterior), or start anew from the newest measurements"
+            "whose state does not grow (see hc.posterior), or start again from the newest measurements"
         )
     return packed
 

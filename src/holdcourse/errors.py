@@ -96,7 +96,7 @@ class IncompleteRecord(DamagedFile):
     events
         How many it holds.
     missing
-        How many are missing at least; None where nobody can say.
+        How many are missing at least; None if nobody can say.
     """
 
     def __init__(self, message: str, events: int, missing: int | None) -> None:
@@ -133,7 +133,7 @@ class ServiceError(HoldcourseError):
     Attributes
     ----------
     status
-        The HTTP status of its answer; None where there was none.
+        The HTTP status of its answer; None if there was none.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:

@@ -19,6 +19,11 @@ from typing import Any, NamedTuple
 import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which must be loaded to be found
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+# The environment of a process that shall begin with one thread: read when numpy is imported there.
+ENVIRONMENT = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+
 _lock = RLock()  # a signal may come in between, and close a controller
 _inside = 0  # computations under way in all threads of this process
 _before: list[tuple[Library, int]] = []  # those with more threads, and how many, before the first of them began
@@ -38,7 +43,7 @@ def _libraries() -> tuple[Library, ...]:
 
 
 def _library(about: Any) -> Library:
-    """With the functions of the library itself: those of threadpoolctl serve one thread of a program only."""
+    """Return a BLAS with its own functions: those of threadpoolctl serve one thread of a program only."""
     if about.internal_api == "openblas" and about.threading_layer != "openmp":
         for name in about.check_symbols:
             count, limit = (getattr(about.dynlib, name.replace("_get_", way), None) for way in ("_get_", "_set_"))

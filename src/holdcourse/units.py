@@ -114,7 +114,7 @@ def known(unit: str) -> str:
 
 
 def quantity(unit: str) -> str | None:
-    """Return what a unit measures; None where it is not known."""
+    """Return what a unit measures; None if it is not known."""
     return _FACTORS.get(known(unit), (None, 0.0))[0]
 
 
@@ -184,7 +184,7 @@ def price(text: str, what: str = "the price") -> Price:
 
 
 def rounds(value: Any, round_s: float | None, what: str) -> int | Any:
-    """Return how many rounds a time is, at least; a whole number is so many already. `round_s`: seconds in a round."""
+    """Return how many rounds a time is, at least; a whole number is taken as it is. `round_s`: seconds in a round."""
     if not isinstance(value, str):
         return value
     number, unit = _number_and_rest(value, what)

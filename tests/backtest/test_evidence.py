@@ -110,7 +110,7 @@ def test_a_setting_that_follows_the_load_gives_no_number(seed):
     assert "less than what was done" not in conclusion
     assert "in turn with" in conclusion
     assert "24 h at a time" in conclusion
-    assert "Draw the order by lot" in conclusion
+    assert "Draw the order at random" in conclusion
 
 
 def test_a_setting_that_hardly_ever_changed_gives_no_number():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import re
 import time
 from types import SimpleNamespace
@@ -11,10 +13,13 @@ import numpy as np
 import pytest
 
 from holdcourse.backtest.evidence import Interval, Support
-from holdcourse.backtest.plant import Line, PlantBacktest, Value
+from holdcourse.backtest.plant import Line, PlantBacktest, Value, in_percent
 from holdcourse.backtest.readings import read_readings
-from holdcourse.cli.backtest import backtest_log
+from holdcourse.cli.plant_backtest import backtest_log
 from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.learning.checking import check_model
+from holdcourse.learning.history import History
+from holdcourse.movement.problem import Problem
 
 
 @pytest.fixture
@@ -38,17 +43,17 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     backtest_log(plant, **COLUMNS, move_cost=0.3, price=0.1, policies=["recommended,md-known"], out=tmp_path / "out")
     shown = capsys.readouterr().out
     assert "480 rounds, 3 settings; model-based" in shown
-    assert "Tried on the other half, the model's error is " in shown
+    assert "rows of the other half the model's error is " in shown
     assert "as run" in shown
     assert "e+" not in shown
     numbers = [line.split("│")[2:5] for line in shown.splitlines() if line.startswith("│")]
     assert len({len(cell.strip().partition(".")[2]) for row in numbers for cell in row}) == 1  # digits of all costs
     answer = " ".join(shown.split())
-    assert "): it would have paid off here. Saved: " in answer
+    assert "): it would have paid off here. It would have saved " in answer
     assert " kWh (" in answer
-    assert "By a model of these readings, recommended would have cost" in answer
+    assert "According to a model of these readings, recommended would have cost" in answer
     assert "Can these readings be learned from? - Each of 5 blocks of the 480 readings was predicted from the" in answer
-    assert "What makes a difference: outdoor (errors " in answer
+    assert "The cost depends on outdoor (errors " in answer
     assert (tmp_path / "out" / "model-check.png").stat().st_size > 1000
     found = json.loads((tmp_path / "out" / "backtest.json").read_text())
     assert found["check"]["explained"] > 0.8
@@ -132,26 +137,36 @@ CANNOT = Support(3, 4, 0.2, 0.9, ("The setting changed 3 times.",), ("Change it 
         (
             {},
             "yes",
-            "By a model of these readings, recommended would have cost 10.0 % less",
-            "(95 % interval, for such a period: 8.0 to 12.0 % less): it would have paid off here. "
-            "Saved: 5 kWh (4 to 6), worth 0.5 (0.4 to 0.6).",
+            "According to a model of these readings, recommended would have cost 10.0 % less",
+            "(95 % interval for a period like this: 8.0 to 12.0 % less): it would have paid off here. "
+            "It would have saved 5 kWh (4 to 6), worth 0.5 (0.4 to 0.6).",
         ),
         (
             {"saved": -3.0},
             "no",
-            "By a model of these readings, recommended would have cost 3.0 % more",
+            "According to a model of these readings, recommended would have cost 3.0 % more",
             "1.0 to 5.0 % more): it would not have paid off",
         ),
-        ({"saved": 1.0}, "undecided", "By a model", "1.0 % more to 3.0 % less): too close to call."),
-        ({"chosen": -3.0}, "yes", "By a model", "that setting alone would have done as well or better."),
-        ({"chosen": 1.0}, "yes", "By a model", "chosen on half of the readings: 1.0 % less (95 % interval: 1.0 % more"),
-        ({"chosen": 3.0}, "yes", "By a model", "one fixed setting, 8, chosen"),
-        ({"chosen": 3.0}, "yes", "By a model", "so following the conditions pays beyond it."),
+        ({"saved": 1.0}, "undecided", "According to a model", "1.0 % more to 3.0 % less): it is too close to call."),
+        ({"chosen": -3.0}, "yes", "According to a model", "that fixed setting would have done as well or better."),
+        ({"chosen": 1.0}, "yes", "According to a model", "it would have cost 1.0 % less (95 % interval: 1.0 % more"),
+        (
+            {"chosen": 3.0},
+            "yes",
+            "According to a model",
+            "Compared with always running 8, the best fixed setting in half of the readings",
+        ),
+        (
+            {"chosen": 3.0},
+            "yes",
+            "According to a model",
+            "so following the conditions pays more than a better fixed setting.",
+        ),
         (
             {"guessed": 0.4},
             "undecided",
-            "By a model",
-            "in 40 % of its rounds the model is guessing: the readings decide nothing.",
+            "According to a model",
+            "in 40 % of its rounds the model is guessing, so the readings cannot tell.",
         ),
         (
             {"useful": False},
@@ -165,7 +180,7 @@ CANNOT = Support(3, 4, 0.2, 0.9, ("The setting changed 3 times.",), ("Change it 
             "No policy that could run at the plant was tried",
             "nothing to conclude.",
         ),
-        ({"policy": "gp-md"}, "yes", "By a model of these readings, gp-md would", "paid off here."),
+        ({"policy": "gp-md"}, "yes", "According to a model of these readings, gp-md would", "paid off here."),
         ({"support": CANNOT}, "too few", "These readings cannot tell. The setting changed 3 times.", "Change it by a"),
     ],
 )
@@ -176,6 +191,74 @@ def test_a_backtest_of_a_plant_ends_with_the_answer(options, verdict, beginning,
     assert ending in conclusion
     if "support" in options:
         assert " % " not in conclusion  # no number where the readings cannot tell
+
+
+def test_costs_of_both_signs_have_no_percentage():
+    """A bill that happens to be 20 is no measure of 13,000 saved: 648 % less would mean nothing."""
+    plain = judged(saved=10.0, chosen=3.0)
+    against = {name: dataclasses.replace(each, of=math.nan) for name, each in plain.against.items()}
+    lines = tuple(dataclasses.replace(line, saved=math.nan, low=math.nan, high=math.nan) for line in plain.lines)
+    found = dataclasses.replace(plain, lines=lines, against=against)
+    assert found.verdict == "yes"
+    assert " % less" not in found.conclusion
+    saved = "would have saved 5 kWh (4 to 6), worth 0.5 (0.4 to 0.6) compared with what was done (95 %"
+    assert saved in found.conclusion
+    assert "no percentage, because costs have both signs): it would have paid off here." in found.conclusion
+    assert "in half of the readings, it would have saved 1.5 kWh (0.5 to 2.5)" in found.conclusion
+    assert in_percent(found.lines[0]) == ("?", "?")
+
+
+def odd_plant(tmp_path, cost, rows=240):
+    random = np.random.default_rng(5)
+    lines = ["load,product,setting,cost"]
+    for row in range(rows):
+        load, product, setting = random.uniform(1, 9), "ABC"[(row // 20) % 3], 6 + 2 * ((row // 7) % 3)
+        right = 40 + (setting - 4 - 0.5 * load - 2 * (product == "B")) ** 2 + random.normal(0, 0.5)
+        lines.append(f"{load:.2f},{product},{setting},{cost(row, right)!r}")
+    path = tmp_path / "odd.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+ODD = {"action": "setting", "cost": "cost"}
+
+
+def answered(path, capsys, context="load, product", **options):
+    backtest_log(path, **ODD, context=[context], policies=["stationary,md-known"], **options)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_readings_off_by_orders_of_magnitude_are_left_out_and_named(tmp_path, capsys):
+    path = odd_plant(tmp_path, lambda row, right: right * (1e4 if row in (30, 130) else 1), 160)
+    shown = answered(path, capsys)
+    assert "2 readings are left out, off by orders of magnitude: " in shown
+    assert " in line 32, " in shown
+    assert "158 rounds" in shown
+    assert float(re.search(r"the model's error is ([\d.e+]+) \(", shown)[1]) < 5  # of costs from 40 to 80
+    assert "'product' holds names: product = A, product = B, product = C: 1 where it is so, else 0" in shown
+    kept = answered(path, capsys, keep_all=True)
+    assert "Readings that are off by orders of magnitude: 2 (" in kept
+    assert "In odd.csv, what looks wrong stands in line 32, 132." in kept
+
+
+def test_costs_on_a_high_level_are_learned_as_well(tmp_path):
+    readings = read_readings(odd_plant(tmp_path, lambda row, right: right, 200), **ODD | {"context": "load"}).history
+    explained = []
+    for level in (0.0, 1e9):
+        raised = History(readings.actions, readings.contexts, level + readings.measurements)
+        explained.append(check_model(Problem([6.0, 8.0, 10.0]), raised, folds=2).explained)
+    assert explained[0] > 0.6
+    assert explained[1] > explained[0] - 0.02
+
+
+def test_costs_that_are_all_alike(tmp_path, capsys):
+    with pytest.raises(InvalidInput, match="every one of the 240 readings is 100, whatever was set: nothing can be"):
+        answered(odd_plant(tmp_path, lambda row, right: 100.0), capsys)
+
+
+def test_tiny_costs_have_digits(tmp_path, capsys):
+    shown = answered(odd_plant(tmp_path, lambda row, right: 1e-9 * right, 80), capsys, "load", move_cost="1e-9")
+    assert re.search(r"as run │ 0\.0+[1-9]\d{2,} │ 0\.0+[1-9]\d* │", shown)
 
 
 def test_large_and_small_costs_are_written_alike(plant, capsys):

@@ -13,6 +13,7 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.backtest.preview import preview
+from holdcourse.cli.data import kind_of
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 
 NAMES = {"action": "setting", "cost": "kW", "context": "load"}
@@ -194,6 +195,27 @@ def test_a_number_that_may_stand_for_a_missing_one(tmp_path):
         hc.read_readings(plant(tmp_path, text), **NAMES)
     assert len(hc.read_readings(plant(tmp_path, text), **NAMES, missing="-9999")) == 9
     assert hc.read_readings(plant(tmp_path, text), **NAMES, missing="none").history.measurements.min() == -9999
+
+
+def test_contexts_that_are_names(tmp_path):
+    text = "product,shift,setting,kW\nA,day,6,10\nC,night,8,11\n,day,6,12\nB,night,8,13\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES | {"context": "product, shift, product@-1"})
+    assert found.context == (
+        *("product = A", "product = B", "product = C"),
+        "shift = night",
+        *("product@-1 = A", "product@-1 = B", "product@-1 = C"),
+    )
+    assert found.history.contexts.tolist() == [[0, 0, 1, 1, 1, 0, 0]]  # of the others, a product is missing
+    assert "'shift' holds names: shift = night: 1 where it is so, else 0" in found.notes
+    with pytest.raises(InvalidInput, match="takes a difference, but column 'product' holds names"):
+        hc.read_readings(plant(tmp_path, text), **NAMES | {"context": "product - shift"})
+    with pytest.raises(InvalidInput, match="'-' in column 'product' may be a name or stand for a missing one"):
+        hc.read_readings(plant(tmp_path, text.replace("C,", "-,")), **NAMES | {"context": "product"})
+    with pytest.raises(InvalidInput, match="'C' in column 'product' is not a number"):  # a mistake among numbers
+        hc.read_readings(plant(tmp_path, text.replace("A,", "1,")), **NAMES | {"context": "product"})
+    many = "product,setting,kW\n" + "".join(f"p{k},{6 + k % 2},{k}\n" for k in range(13))
+    with pytest.raises(InvalidInput, match="holds 13 different names; a context may have 12"):
+        hc.read_readings(plant(tmp_path, many), **NAMES | {"context": "product"})
 
 
 def test_settings_that_are_names(tmp_path):
@@ -411,6 +433,13 @@ def test_preview_of_a_plant(tmp_path):
     json.dumps(found.as_values())
 
 
+def test_preview_offers_a_setting_by_its_name_and_names_as_contexts(tmp_path):
+    rows = "".join(f"{'AB'[k // 60]};{20 + k * 37 % 61};{6 + k // 7 % 3};{50 + k * 41 % 67}\n" for k in range(120))
+    found = preview(plant(tmp_path, "Produkt;Last;Sollwert;Leistung\n" + rows))
+    assert found.settings == ("Sollwert", "Produkt")
+    assert found.contexts == ("Produkt", "Last")
+
+
 def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path):
     text = "time;load;setting;kW\n" + "".join(
         f"2024-06-01T{k:02};{'1O' if k == 3 else k};{6 + k % 2};{k},5\n" for k in range(20)
@@ -448,6 +477,17 @@ def test_data_info_tells_wind_from_a_plant(tmp_path):
     assert found["costs"] == ["power [kW]"]
     forced = CliRunner().invoke(app, ["data", "info", str(wind), "--kind", "readings"])
     assert "w.csv: 20 rows, 3 columns" in forced.output
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [("power_curves", "awesIO power curves, no table; .*wind machines"), ("airspace_constraints", "--constraints")],
+)
+def test_data_info_says_where_an_awesio_file_is_looked_at(tmp_path, key, message):
+    path = tmp_path / "kite.yml"
+    path.write_text(f"metadata: {{name: kite}}\n{key}: {{}}\n")
+    with pytest.raises(InvalidInput, match=message):
+        kind_of([str(path)])
 
 
 def test_options_of_the_command_are_named_in_its_errors(tmp_path, monkeypatch, capsys):

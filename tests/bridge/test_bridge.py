@@ -185,7 +185,7 @@ def test_the_operators_switch_decides(made):
 def test_a_setting_beyond_the_bounds_is_never_written(made):
     bridge = made(file={"setpoint": FILE["setpoint"] | {"low": 0.5}})
     bridge.plant.write = beyond = Beyond(bridge)  # writes as the real plants do
-    until(bridge, lambda: "beyond the bounds" in bridge.loss, "a loss")
+    until(bridge, lambda: "outside the bounds" in bridge.loss, "a loss")
     assert not bridge.in_control
     assert all(value >= 0.5 for point, value in beyond.writes if point == "setpoint")
 
@@ -291,7 +291,7 @@ def test_a_second_bridge_is_noticed_by_its_heartbeat(made):
     bridge = made(file={"period": 5.0})
     until(bridge, lambda: bridge.in_control, "control")
     bridge.plant.held["heartbeat"] += 60
-    until(bridge, lambda: "does a second one run" in bridge.loss, "a loss")
+    until(bridge, lambda: "does a second bridge run" in bridge.loss, "a loss")
     assert not bridge.in_control
 
 

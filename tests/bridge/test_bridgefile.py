@@ -70,7 +70,11 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ("opc.tcp://", "http://", "opcua.url must look like opc.tcp://10.0.0.5:4840"),
         ("[measurement]\nnode", "[measurement]\nnod", "key 'measurement.nod' is not known; did you mean 'node'?"),
         ("[measurement]\nnode", "[measurement]\ntopic", "measurement needs a node, as the plant speaks OPC UA"),
-        ('[control]\nnode = "ns=2;s=Control"', "", "nothing says what happens on a loss: give [control] node"),
+        (
+            '[control]\nnode = "ns=2;s=Control"',
+            "",
+            "the file does not say what happens when a connection is lost: give",
+        ),
         ('[opcua]\nurl = "opc.tcp://10.0.0.5:4840"', "", "give one of the sections [opcua] and [mqtt]"),
         ("[heartbeat]", '[heartbeat]\nevery = "10 min"', "heartbeat.every must be at most a quarter of the period"),
         ("[control]", "[safe]\nsetpoint = 101\n[control]", "safe.setpoint 101 is beyond setpoint.low and high"),

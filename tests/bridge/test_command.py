@@ -52,7 +52,7 @@ def test_a_check_of_what_is_not_there_fails_in_words(config, as_json):
     lines = json.loads(shown.output)["lines"] if as_json else shown.output.splitlines()
     assert any(line.startswith("  WRONG the service: ") for line in lines)
     assert any(line.startswith("  WRONG the plant: connecting to opc.tcp://") for line in lines)
-    assert lines[-1] == "2 to mend; nothing was written"
+    assert lines[-1] == "2 to correct; nothing was written"
 
 
 def test_a_second_bridge_on_the_same_file_refuses(config):

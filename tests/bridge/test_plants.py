@@ -93,9 +93,9 @@ def listener(broker):
     [
         (None, 1.0, "there is no value"),
         (5.0, 61.0, "it is 61.0 s old, more than 60 s"),
-        (5.0, None, "nobody knows how old it is"),
-        (float("nan"), 1.0, "no finite number"),
-        (float("inf"), 1.0, "no finite number"),
+        (5.0, None, "its age is not known"),
+        (float("nan"), 1.0, "not a finite number"),
+        (float("inf"), 1.0, "not a finite number"),
         ([1.0], 1.0, "is not a number"),
         (-0.6, 1.0, "-1.2 is below -1"),
         (5.1, 1.0, "10.2 is above 10"),
@@ -125,7 +125,7 @@ def test_settings_and_units():
     assert in_plant_units(file, 2.0) == pytest.approx(20.0)
     assert same_setting(float(np.float32(450.1)), 450.1, 0.0)
     assert (file.read_back.node, file.read_back.factor) == ("x", 0.1)
-    for value, words in ((5.5, "beyond the bounds"), ([1.0, 2.0], "several parts")):
+    for value, words in ((5.5, "outside the bounds"), ([1.0, 2.0], "several parts")):
         with pytest.raises(InvalidInput, match=words):
             in_plant_units(file, value)
 
@@ -159,7 +159,7 @@ def test_messages_are_read_by_field_time_and_quality():
     assert read(b"5.5").value == 5.5
     assert read(b"ON").value is True
     assert read(b"").trouble == "there is no value"
-    assert "nobody knows how old" in read(b"5.5", retained=True).trouble
+    assert "its age is not known" in read(b"5.5", retained=True).trouble
     assert read(b"5.5", retained=True, stale_after="never").value == 5.5
     fields = {"field": "a.0.v", "quality_field": "q", "time_field": "t"}
     now = datetime.now(UTC)
@@ -231,7 +231,7 @@ REQUIRED = {"sensor": {"state_topic"}, "binary_sensor": {"state_topic"}, "switch
 
 def test_what_home_assistant_is_told():
     found = discovery.payloads(over_mqtt(1), "status", "state", "Hz", "kWh")
-    assert len({payload["unique_id"] for _, payload in found}) == len(found) == 6
+    assert len({payload["unique_id"] for _, payload in found}) == len(found) == 8
     for topic, payload in found:
         prefix, component, node, name, end = topic.split("/")
         assert (prefix, node, end) == ("homeassistant", "holdcourse_mill", "config")
@@ -245,7 +245,10 @@ def test_what_home_assistant_is_told():
         assert json.loads(json.dumps(payload)) == payload
     by_name = {topic.split("/")[3]: payload for topic, payload in found}
     assert by_name["setting"]["unit_of_measurement"] == "Hz"
-    assert by_name["gain"]["unit_of_measurement"] == "kWh"
+    estimates = [name for name in by_name if "gain" in name]
+    assert estimates == ["estimated_gain", "estimated_gain_low", "estimated_gain_high"]
+    assert {by_name[name]["unit_of_measurement"] for name in estimates} == {"kWh"}
+    assert all(by_name[name]["name"].startswith("Estimated") for name in estimates)
     assert by_name["permit"]["command_topic"] == "plc/permit"
     assert by_name["permit"]["retain"] is True
 
@@ -271,7 +274,7 @@ def test_entities_are_announced_and_a_last_will_takes_control_back(broker, liste
         with pytest.raises(PlantLost, match="the connection ended"):
             plant.read()
         plant.connect()
-        wait_for(lambda: "nobody knows how old" in plant.read()["measurement"].trouble, "the retained value")
+        wait_for(lambda: "its age is not known" in plant.read()["measurement"].trouble, "the retained value")
         assert plant.read()["control"].value is False
 
 

@@ -69,7 +69,7 @@ def test_functions_are_none_of_wind(run):
     ("rounds", "note", "rest"),
     [
         (9999, "No figures, as runs that they show have failed.", "the others are in the tables"),
-        (99999, "Every run failed.", "no other was done"),
+        (99999, "Every run failed.", "no other run was done"),
     ],
     ids=["two sites", "all sites"],
 )

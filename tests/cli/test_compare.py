@@ -170,7 +170,7 @@ def test_a_users_own_policy_and_a_change_of_it(run, tmp_path):
         (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),
         (("--policies", "=mine.py:x"), "policies: '=mine.py:x' has no name; write it like mine=mine.py:mine"),
         (("--policies", "clairvoyant=mine.py:x"), "policies: 'clairvoyant' is the optimum in hindsight"),
-        (("--policies", "a=mine.py:x,a=mine.py:y"), "policies: 'a' is there twice"),
+        (("--policies", "a=mine.py:x,a=mine.py:y"), "policies: 'a' is given twice"),
         (("--rho", "x"), "--rho takes numbers"),
         (("--rho", "1,0"), r"rho\[1\] must be greater than 0, got 0.0"),
         (("--rho", "nan"), r"rho\[0\] must be "),

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 from typer.testing import CliRunner
 
 import holdcourse as hc
-from holdcourse.cli.backtest import PLANT_COMMAND
+from holdcourse.cli.plant_backtest import COMMAND as PLANT_COMMAND
 from holdcourse.cli.root import COMMANDS as LISTED
 from holdcourse.cli.root import app
 from holdcourse.cli.wording import options_of, with_options

@@ -13,7 +13,8 @@ from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
 from holdcourse.trials.plan import Paths
 
-COLUMNS = ("--action", "setting", "--cost", "kwh", "--context", "load", "--time", "time")
+WITHOUT_TIME = ("--action", "setting", "--cost", "kwh", "--context", "load")
+COLUMNS = (*WITHOUT_TIME, "--time", "time")
 
 
 @pytest.fixture
@@ -47,6 +48,7 @@ def test_a_plan_from_readings(run, readings, tmp_path):
 def test_a_plan_on_the_screen(run, monkeypatch):
     rng = np.random.default_rng(1)
     paths = Paths(10 + rng.normal(size=400), 10.5 + rng.normal(size=400), np.zeros(400), np.zeros(400))
+    # Flying two policies over a year takes a minute, and has tests of its own.
     monkeypatch.setattr(trial, "_wind_paths", lambda *given: (paths, None, 1.0))
     shown = " ".join(run("trial", "plan", "--wind", "demo").stdout.split())
     assert "Use blocks of" in shown
@@ -62,6 +64,9 @@ def test_a_plan_on_the_screen(run, monkeypatch):
         (("--wind", "demo", "--baseline", "100"), "without a policy's file the baseline"),
         (("plant.policy", "--wind", "demo"), "is told no wind speeds"),
         (("plant.policy", "--log", "plant.csv", *COLUMNS), "the policy chooses among"),
+        (("--log", "plant.csv", *WITHOUT_TIME), "--hours 1, or --time with the name of the column"),
+        (("--wind", "demo", "--gain", "0"), "gain must be above 0"),
+        (("--wind", "demo", "--hours", "0"), "hours must be above 0"),
     ],
 )
 def test_what_cannot_be_planned(run, readings, tmp_path, words, message):

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.small_server import Answering, answering
 from service.running import KERNEL, QUICK, Client, Process, served, wait_for
 
 import holdcourse as hc
@@ -172,7 +174,7 @@ def test_a_conflict_holds_both_values(remote):
         remote.ask(0.6)
     assert (caught.value.recorded["context"], caught.value.given["context"]) == (0.5, 0.6)
     remote.tell(decision.id, 1.0)
-    with pytest.raises(Conflict, match="told once") as caught:
+    with pytest.raises(Conflict, match="told only once") as caught:
         remote.tell(decision.id, 2.0)
     assert caught.value.recorded["measurement"] == 1.0
     assert caught.value.given["measurement"] == 2.0
@@ -271,51 +273,33 @@ def test_tokens(tmp_path):
 # -- patience ----------------------------------------------------------------------------------------------------------
 
 
-class Front:
+@contextmanager
+def front_of(backend):
     """Stands before a server and cuts off answers: the request is done, but the client does not hear of it."""
+    front = SimpleNamespace(cut=0, seen=[])
 
-    def __init__(self, backend):
-        front = self
-        self.cut, self.seen = 0, []
+    class Handler(Answering):
+        protocol_version = "HTTP/1.1"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        def do_POST(self):
+            body = self.body()
+            key = self.headers.get("Idempotency-Key")
+            headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
+            with Client(backend) as client:
+                answer = client.post(self.path, content=body, headers=headers)
+            front.seen.append((self.path, key, json.loads(body)))
+            if front.cut > 0:
+                front.cut -= 1
+                self.close_connection = True
+                return
+            self.answer(answer.status_code, answer.content)
 
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                key = self.headers.get("Idempotency-Key")
-                headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
-                with Client(backend) as client:
-                    answer = client.post(self.path, content=body, headers=headers)
-                front.seen.append((self.path, key, json.loads(body)))
-                if front.cut > 0:
-                    front.cut -= 1
-                    self.close_connection = True
-                    return
-                self.send_response(answer.status_code)
-                self.send_header("Content-Length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    with answering(Handler) as front.url:
+        yield front
 
 
 def test_an_answer_that_got_lost_is_asked_for_again_under_the_same_key(url, remote):
-    with Front(url) as front:
+    with front_of(url) as front:
         through = hc.connect(front.url).controller(remote.id)
         front.cut = 2
         decision = through.ask(0.5)
@@ -402,35 +386,21 @@ def test_what_may_pass_is_tried_again_and_then_said(status):
     """A full disk, or a controller that is being opened."""
     tries = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_GET(self):
             tries.append(self.path)
             done = len(tries) > 2 and self.path == "/controllers"
             content = b'{"controllers": []}' if done else b'{"error": {"code": "x", "message": "not now"}}'
-            self.send_response(200 if done else status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(200 if done else status, content)
 
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            service = hc.connect(f"http://127.0.0.1:{server.server_port}", patience=10.0)
+    with answering(Handler) as url:
+        with hc.connect(url, patience=10.0) as service:
             assert service.controllers() == []
             assert len(tries) == 3
-            service.close()
-            service = hc.connect(f"http://127.0.0.1:{server.server_port}", patience=0.3)
+        with hc.connect(url, patience=0.3) as service:
             with pytest.raises(ServiceError, match="not now; gave up") as caught:
                 service.controller("a").state()
             assert caught.value.status == status
-            service.close()
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 # -- examples ----------------------------------------------------------------------------------------------------------
@@ -615,7 +585,7 @@ def test_a_long_record_is_verified_and_a_trial_planned_from_afar(service):
     for t in range(60):
         remote.tell(remote.ask(t % 9 / 9).id, 1.0)
     assert "all 60 decisions" in remote.verify()["message"]
-    assert "not decided again" in remote.verify(full=False)["message"]
+    assert "were not repeated" in remote.verify(full=False)["message"]
     plan = remote.plan_trial(gain=5, hours=1.0, blocks=[2], rehearsals=0, baseline=1.0)
     assert (plan["target_percent"], plan["baseline"], plan["block"]) == (5, 1.0, 2)
 
@@ -624,9 +594,9 @@ def test_a_job_that_the_end_of_the_service_cut_off_is_sent_again():
     keys = []
     over = {"id": "j1", "address": "/jobs/j1", "progress": 0.4, "words": "", "status": 503}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.body()
             keys.append(self.headers["Idempotency-Key"])
             self._say(202, over | {"state": "running"}) if len(keys) < 3 else self._say(201, {"id": "mill"})
 
@@ -634,25 +604,11 @@ def test_a_job_that_the_end_of_the_service_cut_off_is_sent_again():
             self._say(200, over | {"state": "failed", "error": {"code": "interrupted", "message": "it stopped"}})
 
         def _say(self, status, said):
-            content = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, json.dumps(said).encode())
 
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            with hc.connect(f"http://127.0.0.1:{server.server_port}", patience=5.0) as service:
-                assert service.create({"id": "mill"}).id == "mill"
-                assert len(set(keys)) == 3  # each time under a new key: the old one means the job that failed
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handler) as url, hc.connect(url, patience=5.0) as service:
+        assert service.create({"id": "mill"}).id == "mill"
+        assert len(set(keys)) == 3  # each time under a new key: the old one means the job that failed
 
 
 # -- tables and alarms -------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_groups_are_those_asked_for_and_those_turned_together():
     assert [group.axis_names for group in three().groups] == [("a",), ("codec", "b")]
     assert [group.axis_names for group in three(groups=[("a", "b")]).groups] == [("a", "codec", "b")]
     assert Problem.from_data(json.loads(json.dumps(three().describe()))).fingerprint == three().fingerprint
-    with pytest.raises(InvalidInput, match="names 'x', which is no knob"):
+    with pytest.raises(InvalidInput, match="names 'x', which is not a knob"):
         three(groups=[("x",)])
     with pytest.raises(TooLarge, match="at most 1000 are weighed together"):
         hc.knobs(groups=[("a", "b")], a=range(40), b=range(40))
@@ -77,17 +77,18 @@ def test_the_posterior_is_that_of_one_gaussian_process_over_all_combinations():
     told = [(int(rng.integers(many.n)), float(rng.random()), float(rng.normal())) for _ in range(7)]
     for action, context, y in told:
         model.learn(action, context, y)
-    psi = model._psi(np.array([[c] for _, c, _ in told]))
+    psi = model._psi(np.array([[c] for _, c, _ in told]))  # private, as _phi: nobody else needs the features
     level = model.beliefs.level**2 * psi @ psi.T
     places = np.array([many.within_groups(action) for action, _, _ in told])
-    K = level + sum((phi[p] @ phi[p].T) * (psi @ psi.T) for phi, p in zip(model._phi, places.T, strict=True))
-    probe = model._psi(np.array([[0.4]]))
+    phis = model._phi  # as above
+    K = level + sum((phi[p] @ phi[p].T) * (psi @ psi.T) for phi, p in zip(phis, places.T, strict=True))
+    probe = model._psi(np.array([[0.4]]))  # as above
     alpha = np.linalg.solve(K + 0.04 * np.eye(7), np.array([y for *_, y in told]) - 1.0)
     expected = model.estimate(0.4).expected
     for action in range(many.n):
         own = np.array(many.within_groups(action))
         k = model.beliefs.level**2 * psi @ probe[0]
-        k = k + sum((phi[p] @ phi[o]) * (psi @ probe[0]) for phi, p, o in zip(model._phi, places.T, own, strict=True))
+        k = k + sum((phi[p] @ phi[o]) * (psi @ probe[0]) for phi, p, o in zip(phis, places.T, own, strict=True))
         assert many.read(expected, action) == pytest.approx(1.0 + k @ alpha, abs=1e-9)
 
 
@@ -231,7 +232,7 @@ def test_words_speak_of_gains_where_gains_are_told():
     decision = controller.ask(context=0.5)
     controller.redirect({"a": 0, "codec": "lz4", "b": 20})
     words = controller.explain(decision.id).words
-    assert "A round is expected to gain 4" in words
+    assert "A round is then expected to gain 4" in words
     assert "Later in the round it was sent to a 0, codec lz4, b 20." in words
 
 

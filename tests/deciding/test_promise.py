@@ -341,17 +341,17 @@ def test_a_baseline_from_the_history_is_an_action_in_the_recipe():
     policy = known(costs, baseline="history")
     assert policy.made_by[1]["baseline_index"] == 1
     assert recipe.describe(policy)["options"]["baseline_index"] == 1
-    assert "does not exceed that of fixed at 0.25 by more than 2 %; where a move costs" in policy.explanation
+    assert "stays within 2 % of the bill of fixed at 0.25. If a move costs" in policy.explanation
     best = known(-costs, baseline="history", maximise=True).made_by[1]["baseline_index"]
     assert best == 1
 
 
 def test_words():
     assert str(Budget(3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) less than the baseline; 2 more would be allowed"
-    assert str(Budget(-3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) more than the baseline, of the 2 that may be"
+    assert str(Budget(-3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) more than the baseline; up to 2 is allowed"
     assert Budget(3.0, 0.5, 2.0, 100.0).left == 4.5
     words = hc.recommended(LINE, at_most=0.05, budget=20.0, baseline_index=1).explanation
-    assert "that of fixed at 0.25 by more than 5 %, and 20 in advance." in words
+    assert "stays within 5 % of the bill of fixed at 0.25, apart from 20 that it may spend in advance." in words
 
 
 def test_before_the_first_round_nothing_is_owed():

@@ -106,7 +106,7 @@ def test_little_history_is_learned_and_the_kernel_goes_on_being_fitted():
     policy = recommended(LINE, past(ENOUGH_TO_FIT - 1))
     assert "kernel" not in policy.made_by[1]
     assert model_of(policy).posterior.observations == ENOUGH_TO_FIT - 1
-    assert "fitted again as measurements come in" in policy.explanation
+    assert "fits it again as measurements come in" in policy.explanation
 
 
 def test_what_is_given_is_used():
@@ -166,7 +166,7 @@ def test_time_plans_over_predictions_and_needs_a_kernel_or_history():
 def test_a_largest_step_is_never_exceeded():
     policy = BRANCHES["a largest step"]()
     assert len(followed(policy).experts) == 1
-    assert "alone because a change of experts" in policy.explanation
+    assert "has no alternatives, because switching" in policy.explanation
     pilot, here = Pilot(policy, 0, 0), 0
     for context in np.random.default_rng(0).random(40):
         choice = pilot.decide(pilot.look(context)[1])
@@ -195,26 +195,26 @@ def test_time_takes_no_forecast_and_says_so():
         controller.ask(0.0, forecast=np.ones((3, 9)))
     assert not controller.pending
     assert controller.ask(0.0).round == 0
-    assert "no forecast is needed or taken" in controller.policy.explanation
+    assert "neither needs nor takes forecasts" in controller.policy.explanation
 
 
 def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
-    for part in ("60 past measurements", "fitted again as measurements come in", "Nothing is promised about true"):
+    for part in ("60 past measurements", "fits it again as measurements come in", "nothing is promised about the true"):
         assert part in words
-    assert "does not exceed that of staying where it begins by more than 2 %; where a move costs" in words
-    assert "exceed" not in recommended(LINE, past(60), at_most=None).explanation
+    assert "stays within 2 % of the bill of staying where it begins. If a move costs" in words
+    assert "stays within" not in recommended(LINE, past(60), at_most=None).explanation
     in_time = BRANCHES["time and history"]().explanation
     assert "The kernel was fitted to the history: " in in_time
     assert ", noise_std " in in_time
-    assert repr(recommended(LINE)) == f"Policy(Recommended: the planner, with GP-MD beside it, {LINE!r})"
+    assert repr(recommended(LINE)) == f"Policy(Recommended: the planner, with GP-MD as an alternative, {LINE!r})"
     known = past(60, times=True)
     exact = hc.History(known.actions, known.contexts, np.sin(5 * LINE.actions[known.actions, 0]))
     assert (
         "The history does not determine part 2 variance, part 2 context length scale"
         in recommended(LINE, exact, time=True).explanation
     )
-    assert "fixed at 0.5 beside it, Problem" in repr(recommended(LINE, past(60)))
+    assert "fixed at 0.5 as alternatives, Problem" in repr(recommended(LINE, past(60)))
 
 
 def test_decisions_say_which_expert_was_followed(tmp_path):

@@ -28,7 +28,7 @@ from holdcourse.errors import HoldcourseError
 from holdcourse.running import operation
 from holdcourse.running.events import ModeSet, plain
 from holdcourse.running.log import Log
-from holdcourse.service.core import epochs, tokens
+from holdcourse.service.core import configuration, epochs, tokens
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.requests import Config
@@ -131,7 +131,7 @@ def play(folder):
 
 def begin(store):
     if not store.epochs("a"):  # as the service does: an earlier attempt may have failed after the record got its name
-        epochs.begin(store, epochs.settings_of(Config.model_validate(CONFIG)), None)
+        epochs.begin(store, configuration.settings_of(Config.model_validate(CONFIG)), None)
 
 
 # -- faults of the program, to see that the tests see them -------------------------------------------------------------

@@ -231,7 +231,7 @@ def test_a_check_shows_every_reading_with_its_band_and_what_the_bands_held(tmp_p
     (bands,) = ax.collections
     assert len(bands.get_segments()) == 39
     assert [bar.get_height() for bar in held.patches] == [100 * share for share in check.coverage.values()]
-    with pytest.raises(InvalidInput, match="nothing to draw: There are 3 readings: too few"):
+    with pytest.raises(InvalidInput, match="nothing to draw: There are 3 readings, too few"):
         plot_model_check(
             hc.check_model(hc.Problem([0.0, 1.0]), hc.History([0, 1, 1], [0.0, 0.0, 0.0], [1.0, 2.0, 2.0]))
         )

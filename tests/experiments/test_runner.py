@@ -8,23 +8,22 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.sweep_process import sweeping
 from threadpoolctl import threadpool_info
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.experiments.execute import execute, processes
 from holdcourse.experiments.paper import SyntheticConfig, SyntheticPlan
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.runs import PolicyConfig, RunConfig, Sweep
 from holdcourse.experiments.store import COLUMNS, Folder, read_summary
+from holdcourse.experiments.workers import execute, processes
 from holdcourse.movement.offline import optimal_path
 from holdcourse.worlds.simulation import simulate
 
@@ -243,26 +242,9 @@ def test_foreign_folders_are_refused(tmp_path):
         run_sweep(SMALL.sweep(), tmp_path / "x", workers=0)
 
 
-SCRIPT = """
-import signal
-import sys
-from holdcourse.experiments import SyntheticPlan, run_sweep
-from holdcourse.experiments.paper import SyntheticConfig
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may begin with it ignored
-    plan = SyntheticPlan.model_validate_json(sys.argv[1])
-    print("go", flush=True)
-    run_sweep(plan.sweep(), sys.argv[2], workers=int(sys.argv[3]))
-"""
-
-
 def interrupted(plan, folder, workers, delay, how, tmp_path):
     """Start a sweep in a process of its own and end it after a while; whether it was in time."""
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    command = [sys.executable, str(script), plan.model_dump_json(), str(folder), str(workers)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as child:
-        child.stdout.readline()
+    with sweeping(plan, folder, workers, tmp_path / "script.py") as child:
         time.sleep(delay)
         child.send_signal(how)
         child.wait(timeout=60)

@@ -270,7 +270,7 @@ def test_entry_points(load, monkeypatch):
         ("values = [0.0, 1.0]\n", 'file = "gap.csv"\n', "line 9: contexts: "),
         ("starts = [0, 2]", "starts = [0, 7]", "line 4: starts: action 7 is not an index 0..2"),
         ('name = "minc-known"', 'name = "minc"', "line 22: policies[1]: policy 'minc' is not known; there are recomm"),
-        ('name = "minc-known"', 'name = "gp-md"', "'gp-md' is there twice"),
+        ('name = "minc-known"', 'name = "gp-md"', "'gp-md' is given twice"),
         ('name = "minc-known"', 'name = "clairvoyant"\nsource = "own.py:broken"', "'clairvoyant' is the optimum"),
         ('name = "minc-known"', 'name = "x"\nsource = "no.py:make"', "policies[1]: there is no file "),
         ('name = "minc-known"', 'name = "x"\nsource = "own.py:nothing"', "has no 'nothing'"),

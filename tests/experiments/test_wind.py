@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.execute import execute
 from holdcourse.experiments.paper import BUNDLED_SITES, PAPER_ALTITUDES, WindPlan
 from holdcourse.experiments.reproduce import wind_figures
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import run_sweep
+from holdcourse.experiments.workers import execute
 
 SMALL = WindPlan(rho=(1.0, 4.0), rounds=30, repetitions=2, starts=(0, 24))
 

@@ -87,7 +87,7 @@ def seen(decision):
 
 def operation_of(controller):
     """What stands behind a controller and what the service works on: private, programs do not need it."""
-    return controller._operation
+    return controller._operation  # the one place where tests reach for it
 
 
 def state_of(controller):

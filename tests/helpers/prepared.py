@@ -25,7 +25,7 @@ import uvicorn
 
 import holdcourse as hc
 import holdcourse.cli.root, holdcourse.cli.serve, holdcourse.service.http.app
-import holdcourse.service.core.shared_store, holdcourse.service.core.sharing
+import holdcourse.service.core.shared_store
 
 kernel = hc.Kernel.from_json(json.loads(sys.argv[2]))
 policy = hc.gp_md(hc.Problem([0.0, 1.0]), kernel=kernel, noise_std=0.1, context_bounds=[[0.0, 1.0]])

@@ -97,8 +97,8 @@ def test_a_useless_axis_is_named_as_useless(fitted):
     assert not humidity.visible
     assert humidity.length_scale / (humidity.high - humidity.low) > outdoor.length_scale / (outdoor.high - outdoor.low)
     assert fitted.settings[0].visible
-    assert "Humidity makes no difference that can be seen here." in fitted.words
-    assert any(words.startswith("What makes a difference: outdoor (errors ") for words in fitted.words)
+    assert "Humidity makes no visible difference here." in fitted.words
+    assert any(words.startswith("The cost depends on outdoor (errors ") for words in fitted.words)
 
 
 def test_a_history_without_gaps_leaves_nothing_unknown(fitted):
@@ -146,15 +146,13 @@ def test_a_one_sided_history_says_so():
     said = str(check)
     assert "7 of 9 settings were never tried: what they cost is a guess from their neighbours" in said
     assert "of the readings are at one setting (8)." in said
-    assert "1 setting was tried in a corner of the contexts only: 9 at outdoor 31" in said
-    assert "Settings were changed together with outdoor: which of them made the difference cannot be told." in said
+    assert "1 setting was tried only in a narrow range of conditions: 9 at outdoor 31" in said
+    assert "Settings were changed together with outdoor, so nobody can tell which of them made the difference." in said
 
 
 def test_one_setting_only():
     check = hc.check_model(PROBLEM, history_of(40, actions=np.full(40, 3)))
-    assert (
-        "Only one of 9 settings was ever measured (7): what the others cost cannot be known from this." in check.words
-    )
+    assert "Only one of 9 settings was ever measured (7): this history cannot tell what the others cost." in check.words
     assert check.together == (0.0, 0.0)
 
 
@@ -184,7 +182,7 @@ def test_readings_of_any_size(measured):
     assert len(check.wrong) == 0
     assert json.dumps(check.as_values(), allow_nan=False)
     if measured == "alike":
-        assert "all are alike, so that there is nothing to explain." in check.words[0]
+        assert "all are alike, so there is nothing to explain." in check.words[0]
     else:
         assert check.explained > 0.9
 
@@ -203,7 +201,7 @@ def test_few_readings_are_said_to_be_few(t):
     assert not check.enough
     assert len(check.predicted) == 0
     assert np.isnan(check.explained)
-    assert "too few to check a model on, for which it takes 20." in check.words[0]
+    assert "too few to check a model: that takes 20 or more." in check.words[0]
     assert json.loads(json.dumps(check.as_values(), allow_nan=False))["explained"] is None
 
 
@@ -217,7 +215,7 @@ def test_contexts_that_say_nothing(contexts):
     shown = np.zeros((45, 0)) if contexts == "none" else np.ones((45, 1))
     check = hc.check_model(PROBLEM, hc.History(plain.actions, shown, plain.measurements))
     assert check.enough
-    assert ("Context never changed: what it does cannot be known." in check.words) == (contexts == "constant")
+    assert ("Context never changed, so its effect cannot be known." in check.words) == (contexts == "constant")
 
 
 def test_settings_without_coordinates():

@@ -15,7 +15,7 @@ from holdcourse.learning.history import History
 from holdcourse.learning.posteriors import fitted, posterior
 from holdcourse.learning.posteriors.fitted import AT_ONCE, FIRST_FIT, LAG
 from holdcourse.learning.posteriors.protocol import JudgingPosterior
-from holdcourse.learning.posteriors.readings import CAPACITY, FEWEST_LEFT_OUT, Readings
+from holdcourse.learning.posteriors.readings import CAPACITY, FEWEST_LEFT_OUT, Readings, absurd
 
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 12))
 PLACES = np.linspace(0.0, 1.0, 5)  # contexts at which predictions are compared
@@ -324,6 +324,14 @@ def test_one_wrong_reading_changes_next_to_nothing(place, factor):
     assert np.median(std / spread) < 3.0
 
 
+def test_costs_that_are_mostly_nothing_are_not_wrong():
+    y = np.where(np.arange(100) % 5 == 0, 10.0 + np.arange(100) % 7, 0.0)
+    assert not absurd(y).any()
+    y[5] *= 1e4
+    assert np.flatnonzero(absurd(y)).tolist() == [5]
+    assert not absurd(np.zeros(5)).any()
+
+
 def test_only_the_wrong_reading_is_set_aside():
     later = [measured(t) for t in range(51, 90)]
     action, context, _ = measured(50)
@@ -347,6 +355,20 @@ def test_a_reading_clipped_early_counts_in_full_when_a_fit_explains_it():
     post = first(60)
     state = post.state()
     np.testing.assert_array_equal(state["learned"][~state["aside"]], state["told"][~state["aside"]])
+
+
+@pytest.mark.parametrize(("other", "believed"), [(4.0, True), (40.0, False), (0.2, False)])
+def test_the_only_reading_of_a_setting_is_believed_unless_it_is_off_by_a_factor(other, believed):
+    """Exact readings of one setting make the bulk look faultless beside the first one of another."""
+    post = posterior(hc.Problem([0.0, 1.0]), "auto")
+    for _ in range(3):
+        post.condition(1, 0.5, 2.0)
+    post.condition(0, 0.5, other)
+    for _ in range(60):
+        post.condition(1, 0.5, 2.0)
+    assert ((0, (0.5,), other) not in post.doubted()) == believed
+    if believed:
+        assert post.predict(0.5)[0][0] == pytest.approx(other, rel=0.05)
 
 
 def test_a_cliff_is_learned_within_two_readings():
@@ -385,6 +407,50 @@ def test_a_level_that_changes_for_good_is_learned():
     for _ in range(60):
         post.condition(4, float(random.random()), 30.0 + 0.1 * random.standard_normal())
     assert post.predict(0.5)[0][4] > 18.0  # half of them
+
+
+def replaced(random, rounds, change, wrong=0.0):
+    """Yield readings of a plant whose best setting is another one from a round on, some of them wrong."""
+    for t in range(rounds):
+        action, context = int(random.integers(PROBLEM.n)), float(random.random())
+        best = 2.0 if t < change else PROBLEM.n - 3.0
+        y = 10.0 + 0.3 * (action - best) ** 2 + 2.0 * context + 0.1 * random.standard_normal()
+        yield action, context, y * (10.0 if random.random() < wrong else 1.0)
+
+
+def test_a_plant_that_is_replaced_is_learned_anew_and_that_is_said():
+    post = posterior(PROBLEM, "auto")
+    told = list(replaced(np.random.default_rng(5), rounds=200, change=120))
+    for reading in told[:120]:
+        post.condition(*reading)
+    assert post.changes == 0
+    for reading in told[120:]:
+        post.condition(*reading)
+    assert post.changes == 1
+    truth = 11.0 + 0.3 * (np.arange(PROBLEM.n) - (PROBLEM.n - 3.0)) ** 2
+    np.testing.assert_allclose(post.predict(0.5)[0], truth, atol=0.5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wrong_readings_are_no_change(seed):
+    post = posterior(PROBLEM, "auto")
+    for reading in replaced(np.random.default_rng(seed), rounds=200, change=1000, wrong=0.1):
+        post.condition(*reading)
+    assert post.changes == 0
+
+
+def test_a_run_that_is_stopped_around_a_change_goes_on_to_the_last_bit():
+    told = list(replaced(np.random.default_rng(5), rounds=180, change=120))
+    through = posterior(PROBLEM, "auto")
+    for reading in told:
+        through.condition(*reading)
+    stopped = posterior(PROBLEM, "auto")
+    for t, reading in enumerate(told):
+        stopped.condition(*reading)
+        if t >= 115 and t % 5 == 0:
+            stopped = posterior(PROBLEM, "auto").restore(stopped.state())
+    assert stopped.changes == through.changes == 1
+    np.testing.assert_array_equal(stopped.predict(0.3), through.predict(0.3))
 
 
 @pytest.mark.parametrize("period", [8, 10])

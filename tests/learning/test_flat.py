@@ -296,7 +296,7 @@ def test_few_distinct_contexts_become_a_list():
     hours = rng.integers(24, size=256).astype(float)
     post = posterior(LINE, Kernel(RBF(0.3), RBF(4.0)), 0.1, history=History(rng.integers(7, size=256), hours, hours))
     assert post.method == "flat"
-    assert len(post._inner.layout._parts[0].Z) <= 24  # the size of the basis is what is tested
+    assert len(post.inner.layout._parts[0].Z) <= 24  # the size of the basis is what is tested
 
 
 def test_contexts_of_many_axes_have_a_basis_when_they_are_smooth():

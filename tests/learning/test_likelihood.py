@@ -6,7 +6,7 @@ from oracles.likelihood import dense_log_likelihood, rbf_slopes
 from scipy.optimize import approx_fprime
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from holdcourse._numeric.likelihood import exponents, pulled
+from holdcourse._numeric.gp import exponents, pulled
 from holdcourse.learning.fitting.likelihood import MEAN_WIDTH, Likelihood, kernel_with, parameters
 from holdcourse.learning.fitting.points import subset
 from holdcourse.learning.fitting.search import fit_kernel

@@ -13,7 +13,7 @@ import holdcourse as hc
 from holdcourse.errors import TooLarge
 from holdcourse.learning import kernels
 from holdcourse.learning.posteriors import basis, features
-from holdcourse.learning.posteriors import protocol as protocol_module
+from holdcourse.learning.posteriors import exact as exact_module
 
 
 def grid_problem(columns=9, rows=7):
@@ -82,7 +82,7 @@ def test_a_rough_kernel_of_some_thousand_actions_ends_soon():
 @pytest.fixture
 def many(monkeypatch):
     """Small problems are treated as large ones."""
-    for module in (kernels, basis, protocol_module):
+    for module in (kernels, basis, exact_module):
         monkeypatch.setattr(module, "MATRIX_ACTIONS", 10)
     monkeypatch.setattr("holdcourse.learning.posteriors.MATRIX_ACTIONS", 10)
     monkeypatch.setattr("holdcourse.learning.posteriors.flat.TOGETHER_ACTIONS", 16)

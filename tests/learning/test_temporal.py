@@ -14,7 +14,8 @@ from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
 from holdcourse.learning.posteriors import temporal
-from holdcourse.learning.posteriors.protocol import Posterior, Prior
+from holdcourse.learning.posteriors.exact import Prior
+from holdcourse.learning.posteriors.protocol import Posterior
 from holdcourse.learning.posteriors.temporal import AT_REST, TemporalPosterior, why_not_temporal
 
 LINE = hc.Problem(np.linspace(0.0, 1.0, 12))

@@ -84,6 +84,24 @@ def test_costs_trees_paths_and_limits_are_those_of_the_dense_matrix(knobs, fixed
         assert np.array_equal(moves.relax(values), (values[:, None] + dense.distances).min(axis=0))
 
 
+@pytest.mark.parametrize("together", ["", "restart"])
+def test_the_tree_of_a_thousand_settings_is_that_of_the_dense_matrix(together):
+    """So many that boxes are halved several times by every kind of knob."""
+    knobs = [
+        hc.knob(range(7), per_unit=1.0),
+        hc.knob(["a", "b", "c", "d", "e"], change=30.0, together=together),
+        hc.knob([3, 1, 2, 9, 4], change=30.0, together=together),
+        hc.knob(WORDS[:3], change=TRIANGLE),
+        hc.knob([1], per_step=5.0),
+        hc.knob([False, True], change=1.0),
+    ]
+    sparse, dense = both(knobs)
+    for seed in range(3):
+        one, other = hc.frt_tree(sparse, seed=seed), hc.frt_tree(dense, seed=seed)
+        assert np.array_equal(one.parent, other.parent)
+        assert np.array_equal(one.weight, other.weight)
+
+
 @settings(max_examples=12)
 @given(knob_lists(), st.sampled_from([0.0, 2.0]), st.integers(0, 999))
 def test_policies_decide_as_on_the_dense_matrix(knobs, fixed_cost, seed):

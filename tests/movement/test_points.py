@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles.descent import descend
@@ -25,21 +25,26 @@ METRICS = ("euclidean", "cityblock", "chebyshev")
 
 @st.composite
 def spaces(draw, most=70):
-    """Points scattered, clustered or on a grid with gaps; scales, fixed costs, up to four axes."""
+    """Points scattered, clustered, on a line or on a grid with gaps, some nearly alike; any unit, up to four axes."""
     random = np.random.default_rng(draw(st.integers(0, 2**20)))
     n, d = draw(st.integers(1, most)), draw(st.integers(1, 4))
-    kind = draw(st.sampled_from(["scattered", "grid", "clustered"]))
+    kind = draw(st.sampled_from(["scattered", "grid", "clustered", "line", "pairs"]))
     points = random.random((n, d))
     if kind == "grid":
         points = random.integers(0, 5, (n, d)).astype(float)
     elif kind == "clustered":
         points = random.integers(0, 3, (n, 1)) * 1e4 + points
+    elif kind == "line":
+        points = points[0] + random.integers(0, 99, (n, 1)) * (points[-1] - 0.5)
+    elif kind == "pairs":
+        points = np.concatenate([points, points + 1e-9])
     points = np.unique(points, axis=0)
+    unit = 10.0 ** draw(st.sampled_from([-9, 0, 0, 9]))
     return hc.Problem(
         random.permutation(points),
         draw(st.sampled_from(METRICS)),
-        scale=random.random(d) + 0.1,
-        fixed_cost=draw(st.sampled_from([0.0, 0.3])),
+        scale=(random.random(d) + 0.1) * unit,
+        fixed_cost=draw(st.sampled_from([0.0, 0.3])) * unit,
     )
 
 
@@ -126,10 +131,21 @@ def test_a_large_tree_without_a_matrix_dominates_the_metric(monkeypatch):
 @settings(max_examples=60, deadline=None)
 @given(spaces(), st.integers(0, 2**20), st.sampled_from([0.01, 1.0, 100.0]))
 def test_relaxed_values_are_those_of_the_matrix(problem, seed, height):
-    values = np.random.default_rng(seed).random((2, problem.n)) * height
+    values = np.random.default_rng(seed).random((2, problem.n)) * height * max(problem.diameter, 1e-9)
     values[1, np.random.default_rng(seed).random(problem.n) < 0.3] = np.inf
     dense = (values[:, :, None] + problem.distances[None]).min(axis=1)
     assert_allclose(problem.points.relax(values), dense, rtol=1e-14)
+
+
+@pytest.mark.parametrize("height", [0.02, 0.2, 2.0])
+@pytest.mark.parametrize("fixed_cost", [0.0, 0.01])
+def test_relaxed_values_of_thousands_of_points(height, fixed_cost):
+    """Costs that change less than moves cost, about as much, and more: few points move, some, or nearly all."""
+    points = np.random.default_rng(1).random((1500, 2))
+    problem = hc.Problem(points, fixed_cost=fixed_cost)
+    values = height * (np.sin(6 * points[:, 0]) + np.cos(5 * points[:, 1]))
+    dense = (values[:, None] + problem.distances).min(axis=0)
+    assert_allclose(problem.points.relax(values[None])[0], dense, rtol=0, atol=1e-14 * height)
 
 
 @settings(max_examples=40, deadline=None)
@@ -183,6 +199,29 @@ def test_side_by_side_the_descent_is_the_same_up_to_rounding(problem, seed, heig
         q = plain
 
 
+@pytest.mark.kernel
+@settings(max_examples=20, deadline=None)
+@given(spaces(), st.integers(0, 2**20))
+def test_what_is_kept_once_for_a_lane_changes_no_bit(problem, seed):
+    """Even blocks keep one speed and one delta for each lane; here every slot has its own."""
+    tree = hc.frt_tree(problem, seed=seed)
+    assume(tree.n > 1)
+    by, random = tree.lanes, np.random.default_rng(seed)
+    padding = by.child == tree.root
+    speed, delta = np.ones(by.child.size), np.full(by.child.size, np.inf)
+    real = by.child[~padding]
+    speed[~padding], delta[~padding] = tree.rate[real] / tree.weight[real], tree.shift[real]
+    every_slot = (speed, delta, by.child, by.vertex, by.begin, by.top, by.wide, by.begin, 0)
+    assert len(by.speed) <= len(speed)
+    q = hc.mirror.start(tree, 0)
+    for _ in range(3):
+        costs = np.where(random.random(tree.n) < 0.2, np.inf, random.random(tree.n))
+        costs[0] = 0.5
+        after = lanes.step(q, costs, 1.5, *by)
+        assert np.array_equal(after, lanes.step(q, costs, 1.5, *every_slot))
+        q = after
+
+
 def test_side_by_side_the_descent_follows_the_definition():
     tree = hc.frt_tree(hc.Problem(np.random.default_rng(5).random((60, 2))), seed=5)
     q = tree.share.copy()
@@ -210,6 +249,32 @@ def test_drawing_from_states_is_drawing_from_their_probabilities(problem, seed):
         after = hc.coupling.sample_from_states(tree, q, q_next, action, uniform)
         assert after == hc.coupling.sample(tree, p, p_next, action, uniform)
         q, action = q_next, after
+
+
+@settings(max_examples=40, deadline=None)
+@given(spaces(), st.integers(0, 2**20), st.booleans())
+def test_a_step_is_a_descent_and_a_draw(problem, seed, large):
+    """One call for what the paper's Algorithm 1 does in a round, also where vertices are stepped side by side."""
+    random = np.random.default_rng(seed)
+    tree = hc.frt_tree(problem, seed=seed)
+    q, action = hc.mirror.start(tree, 0), 0
+    with pytest.MonkeyPatch.context() as patched:
+        if large:
+            patched.setattr("holdcourse.movement.mirror.LARGE", 0)
+        for _ in range(8):
+            costs, uniform = random.random(tree.n) * problem.diameter, random.random()
+            after, q_next, p_next = hc.mirror.step(tree, q, action, costs, uniform, kappa=1.5)
+            assert_array_equal(q_next, hc.mirror.descend(tree, q, costs, kappa=1.5))
+            assert_array_equal(p_next, hc.mirror.leaf_probabilities(tree, q_next))
+            assert after == hc.coupling.sample(tree, hc.mirror.leaf_probabilities(tree, q), p_next, action, uniform)
+            q, action = q_next, after
+
+
+@pytest.mark.parametrize(("action", "uniform", "message"), [(2, 0.5, "0..1"), (0, 1.0, "must lie in")])
+def test_a_step_that_cannot_be_taken(action, uniform, message):
+    tree = hc.frt_tree(hc.Problem([0.0, 1.0]))
+    with pytest.raises(InvalidInput, match=message):
+        hc.mirror.step(tree, hc.mirror.start(tree, 0), action, [0.0, 1.0], uniform)
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_an_explanation_has_units_and_names():
     words = controller.explain(controller.ask(context=7.5, costs=[3.0, 1.0]).id).words
     assert words == (
         "Round 0: go from 18 °C to 20 °C, a move that costs 1 kWh. "
-        "Expected service cost there: 1 kWh, at 18 °C: 3 kWh. It knew: outdoor 7.5 °C."
+        "The expected service cost is 1 kWh there and 3 kWh at 18 °C. The conditions were: outdoor 7.5 °C."
     )
 
 

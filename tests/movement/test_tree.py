@@ -10,7 +10,7 @@ from helpers.spaces import KINDS, random_problem
 from oracles.trees import clusters_below, frt_clusters, path_distance
 
 import holdcourse as hc
-from holdcourse.errors import InvalidInput, InvalidMetric
+from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
 
 
 def drawn_radius_and_order(problem, tau, seed):
@@ -196,3 +196,9 @@ def test_thousands_of_actions():
     tree = hc.frt_tree(problem, seed=0)
     assert tree.leaf_count[tree.root] == 3000
     assert tree.stretch(problem).least >= 1.0
+
+
+def test_a_tree_of_knobs_that_are_not_listed_is_refused():
+    many = hc.knobs(**{f"k{i}": hc.knob(range(10), change=1.0) for i in range(10)})
+    with pytest.raises(TooLarge, match="are not listed"):
+        hc.frt_tree(many)

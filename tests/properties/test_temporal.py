@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 import holdcourse as hc
 from holdcourse._numeric.kalman import transitions
 from holdcourse.learning.kernels import Kernel, KernelSum
-from holdcourse.learning.posteriors.protocol import Prior
+from holdcourse.learning.posteriors.exact import Prior
 from holdcourse.learning.posteriors.temporal import AT_REST, TemporalPosterior
 
 PROBLEM = hc.Problem([0.0, 0.2, 0.6, 1.0])

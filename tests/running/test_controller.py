@@ -13,6 +13,7 @@ from helpers.driving import HISTORY, KERNEL, LINE, POLICIES, half_rounds, operat
 import holdcourse as hc
 from holdcourse import archive
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput, NoActionLeft
+from holdcourse.running import session
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.events import Episode, Redirect, Tell
 from holdcourse.running.session import KEPT_ENTRIES, Wish, asked
@@ -244,7 +245,7 @@ def test_only_so_many_may_be_pending():
 
 def test_with_several_pending_the_round_must_be_named():
     controller = learner(max_pending=3)
-    with pytest.raises(InvalidInput, match="say which round is asked"):
+    with pytest.raises(InvalidInput, match="say which round you ask for"):
         controller.ask(0.1)
     controller.ask(0.1, round=0)
     with pytest.raises(InvalidInput, match="round 2 cannot be decided yet; the next one is 1"):
@@ -455,7 +456,7 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
         decision = controller.ask(costs=wants(1), instructed_index=5)
         assert (decision.action, controller.action) == (1, 2)
         assert controller.entry("r0").order == Order(5, 2, "max_step")
-        assert "told to be at 0.4; max_step kept it from 1, which was wanted" in controller.explain("r0").words
+        assert "told to be at 0.4; max_step forbids 1, which was wanted" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.ask(costs=wants(1), instructed_index=4, allowed=mask(0, 1, 2, 3))
         assert (controller.action, controller.entry("r1").order.limited_by) == (3, "allowed")
@@ -509,7 +510,7 @@ def test_watching_stays_where_limits_would_not_let_it():
 def test_force_leads_out_where_nothing_is_in_reach():
     controller = known(start_index=0, limits=hc.Limits(max_step=0.25))
     for wish in ({}, {"instructed": 1.0}):
-        with pytest.raises(NoActionLeft, match="or have it forced"):
+        with pytest.raises(NoActionLeft, match="or force the move"):
             controller.ask(costs=COSTS, allowed=mask(5), **wish)
     decision = controller.ask(costs=COSTS, allowed=mask(5), instructed_index=5, force="the way is clear")
     assert (decision.action, decision.limited_by, controller.action) == (0, "max_step", 5)
@@ -628,8 +629,8 @@ def test_the_guard_keeps_the_limits():
         played.append((decision.action, decision.limited_by))
         controller.tell(decision.id, y)
     assert played == [(2, None), (2, "min_dwell"), (4, "max_step"), (4, "min_dwell"), (5, "cool_down")]
-    assert "The guard wanted its safe setting; min_dwell kept it" in controller.explain("r1").words
-    assert "The rule wanted 0.4; min_dwell kept it" in controller.explain("r3").words
+    assert "The guard wanted its safe setting, but min_dwell forbids it" in controller.explain("r1").words
+    assert "The rule wanted 0.4, but min_dwell forbids it" in controller.explain("r3").words
 
 
 def test_a_skipped_round_does_not_trigger_the_guard():
@@ -714,14 +715,14 @@ def test_an_explanation_in_words():
     controller.ask(costs=COSTS)
     words = controller.explain("r0").words
     assert words.startswith("Round 0: go from 0.6 to 0.4, a move that costs 0.2. ")
-    assert "Expected service cost there: 2, at 0.6: 5." in words
-    assert "The rule wanted 0.2; max_step kept it from being played." in words
+    assert "The expected service cost is 2 there and 5 at 0.6." in words
+    assert "The rule wanted 0.2, but max_step forbids it." in words
     assert "The lowest bound, 1, is at 0.2; going there would have cost 0.4." in words
     controller.tell("r0", 1.0)
     controller.ask(costs=wants(2))
     assert controller.explain("r1").words == (
-        "Round 1: stay at 0.4. Expected service cost there: 0; the best elsewhere: 1 at 0.2, "
-        "and going there would have cost 0.2."
+        "Round 1: stay at 0.4. The expected service cost there is 0. The best elsewhere is 1 at 0.2; "
+        "going there would have cost 0.2."
     )
 
 
@@ -1039,3 +1040,15 @@ def test_a_record_is_no_saved_state(tmp_path):
     (tmp_path / "inside").write_bytes(b"something before " + (tmp_path / "state").read_bytes())
     with pytest.raises(DamagedFile, match=r"is not a saved state of holdcourse: it begins with b'something before"):
         hc.Controller.load(tmp_path / "inside", policy)
+
+
+def test_of_very_many_settings_fewer_decisions_are_kept(monkeypatch):
+    controller = hc.Controller(hc.stationary(LINE))
+    assert operation_of(controller).session.kept_entries == KEPT_ENTRIES
+    monkeypatch.setattr(session, "KEPT_NUMBERS", 6 * 5 * LINE.n)  # as of some hundred thousand settings
+    for _ in range(9):
+        decision = controller.ask(0.5)
+        controller.tell(decision.id, 1.0)
+    assert controller.explain("r2").words
+    with pytest.raises(InvalidInput, match="the newest 6 decisions are kept in memory"):
+        controller.explain("r1")

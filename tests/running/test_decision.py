@@ -20,18 +20,18 @@ def words(policy, costs=None, start=2, allowed=None, context=None):
 def test_staying_is_explained_by_the_best_alternative_and_the_way_there():
     said = words(hc.md_known(LINE), [9.0, 5.0, 0.9, 0.5])  # a rule that weighs the way
     assert said.startswith(
-        "Round 0: stay at 300. Expected service cost there: 0.9; the best elsewhere: 0.5 at 400, and going there would "
-        "have cost 1. The rule's probabilities: 300 "
+        "Round 0: stay at 300. The expected service cost there is 0.9. The best elsewhere is 0.5 at 400; going there "
+        "would have cost 1. The rule's probabilities: 300 "
     )
     assert "bound" not in said  # it is at 400 too, and the same: that is not told twice
 
 
 def test_of_equal_alternatives_the_nearest_and_only_what_is_allowed():
     stay = hc.minc_known(LINE)
-    assert "the best elsewhere: 5 at 400, and going there would have cost 1." in words(stay, [5.0, 9.0, 1.0, 5.0])
-    assert "the best elsewhere: 7 at 100, and" in words(stay, [7.0, 3.0, 1.0, 8.0], allowed=MASK)
+    assert "The best elsewhere is 5 at 400; going there would have cost 1." in words(stay, [5.0, 9.0, 1.0, 5.0])
+    assert "The best elsewhere is 7 at 100;" in words(stay, [7.0, 3.0, 1.0, 8.0], allowed=MASK)
     alone = words(stay, [7.0, 3.0, 1.0, 8.0], allowed=np.arange(4) == 2)
-    assert alone == "Round 0: stay at 300. Expected service cost there: 1."
+    assert alone == "Round 0: stay at 300. The expected service cost there is 1."
 
 
 def test_who_knows_nothing_of_the_others_names_none():
@@ -40,17 +40,18 @@ def test_who_knows_nothing_of_the_others_names_none():
 
 def test_a_move_is_explained_as_before():
     assert words(hc.minc_known(LINE), [9.0, 5.0, 3.0, 1.0]) == (
-        "Round 0: go from 300 to 400, a move that costs 1. Expected service cost there: 1, at 300: 3."
+        "Round 0: go from 300 to 400, a move that costs 1. The expected service cost is 1 there and 3 at 300."
     )
 
 
 def test_known_gains_are_spoken_of_as_gains():
     best = hc.minc_known(LINE, maximise=True)
     assert words(best, [1.0, 2.0, 8.0, 6.0]) == (
-        "Round 0: stay at 300. Expected gain there: 8; the best elsewhere: 6 at 400, and going there would have cost 1."
+        "Round 0: stay at 300. The expected gain there is 8. The best elsewhere is 6 at 400; going there would "
+        "have cost 1."
     )
     assert words(best, [1.0, 2.0, 8.0, 9.0]) == (
-        "Round 0: go from 300 to 400, a move that costs 1. Expected gain there: 9, at 300: 8."
+        "Round 0: go from 300 to 400, a move that costs 1. The expected gain is 9 there and 8 at 300."
     )
 
 
@@ -65,8 +66,8 @@ def test_learned_gains_are_spoken_of_as_gains(maximise, sign):
     decision = controller.ask(0.5)
     said = controller.explain(decision.id).words
     expected = sign * controller.explain(decision.id).mean[decision.action]
-    assert (f"Expected gain there: {expected:.4g}" in said) == maximise
-    assert (f"Expected service cost there: {-expected:.4g}" in said) == (not maximise)
+    assert (f"The expected gain there is {expected:.4g}" in said) == maximise
+    assert (f"The expected service cost there is {-expected:.4g}" in said) == (not maximise)
     assert expected > 0
 
 

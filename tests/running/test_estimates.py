@@ -37,7 +37,7 @@ def test_a_model_that_is_right_is_not_widened_much_and_one_whose_errors_last_fai
     assert 1.0 <= estimates.widening(right.surprises)[0] < 1.5
     assert estimates.trouble(right, NO_ALARMS) is None
     assert estimates.widening(wrong.surprises)[0] > 3.0
-    assert "Something may last from round to round" in estimates.trouble(wrong, NO_ALARMS)
+    assert "depend on something lasting that the context does not show" in estimates.trouble(wrong, NO_ALARMS)
     narrow = watched(5.0 * rng.normal(size=1000))  # bands that are too narrow
     assert "fails its check: its errors" in estimates.trouble(narrow, NO_ALARMS)
 
@@ -53,7 +53,7 @@ def test_a_reading_that_was_learned_though_far_off_is_under_suspicion_until_its_
     suspect = estimates.suspected(AlarmWindow(), "r3", 2, 12.0, None)
     assert suspect == Suspect("r3", 2)
     window = AlarmWindow(suspect=suspect)
-    assert "that of r3" in estimates.trouble(window, NO_ALARMS)
+    assert "under suspicion: r3 was" in estimates.trouble(window, NO_ALARMS)
     assert estimates.suspected(window, "r4", 1, 0.1, None) == suspect  # another setting
     assert estimates.suspected(window, "r5", 2, 5.0, None) == suspect
     assert estimates.suspected(window, "r6", 2, 0.1, None) is None

@@ -311,7 +311,7 @@ def test_events_are_found_by_fields_that_they_have():
 
 def test_a_field_that_is_not_there_cannot_be_sought():
     with pytest.raises(AttributeError, match="Tell has no field 'name', by which events are found"):
-        events._place((Tell, "name"))
+        events._place((Tell, "name"))  # the fields that are sought are constants, so no public call can be wrong
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.driving import operation_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
@@ -13,7 +14,8 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from holdcourse._numeric import lockstep_arrays as arrays
 from holdcourse.deciding.rules import uniform
-from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge
+from holdcourse.learning.lockstep import costs_together
 from holdcourse.wind.physics import curve_family, table_curve, wind_world
 from holdcourse.wind.policy.candidates import Candidates
 from holdcourse.wind.policy.climate import GeneralWind, general_climate
@@ -116,7 +118,7 @@ def test_members_are_single_controllers_to_the_last_bit(name, tmp_path):
             fleet = hc.fleet(policy, COUNT, seed=40, start_index=starts.tolist()).load(tmp_path / "fleet")
     assert moved > 10
     for k in range(COUNT):
-        same(single[k]._operation.session.pilot.arrays(), fleet.arrays_of(k))
+        same(operation_of(single[k]).session.pilot.arrays(), fleet.arrays_of(k))
 
 
 def test_other_policies_take_turns_and_decide_alike(tmp_path):
@@ -138,7 +140,7 @@ def test_other_policies_take_turns_and_decide_alike(tmp_path):
             fleet.save(tmp_path / "fleet")
             fleet = hc.fleet(policy, 3, seed=[5, 9, 7]).load(tmp_path / "fleet")
     for k, controller in enumerate(single):
-        same(controller._operation.session.pilot.arrays(), fleet.arrays_of(k))
+        same(operation_of(controller).session.pilot.arrays(), fleet.arrays_of(k))
 
 
 def test_members_with_many_settings_take_turns_and_decide_alike(monkeypatch):
@@ -233,7 +235,7 @@ def test_members_give_up_a_wrong_history_each_for_itself():
             assert (decision.action, decision.expected_cost) == (found.action[k], found.expected_cost[k])
             controller.tell(decision.id, float(measured[k]))
     for k, controller in enumerate(single):
-        same(controller._operation.session.pilot.arrays(), fleet.arrays_of(k))
+        same(operation_of(controller).session.pilot.arrays(), fleet.arrays_of(k))
     given_up = fleet.arrays()["models.posterior.since"]
     assert np.isnan(given_up).tolist() == (share == 0.5).tolist()
     assert len(set(given_up[share > 0.5])) == 2
@@ -419,3 +421,12 @@ def test_descent_and_coupling_on_arrays_follow_the_kernels(n, seed, scale, forbi
             for b in range(members)
         ]
         q, starts = found, drawn
+
+
+def test_more_members_than_fit_are_refused_before_anything_is_made():
+    problem = hc.Problem(np.linspace(0.0, 1.0, 5))
+    policy = hc.gp_md(problem, kernel=hc.Kernel(RBF(0.5), RBF(0.3)), context_bounds=(0.0, 1.0))
+    with pytest.raises(TooLarge, match=r"at most 10,000,000 members, got 1,000,000,000; make several"):
+        hc.fleet(policy, 10**9)
+    with pytest.raises(TooLarge, match=r"weights each would take \d+ GB; make smaller fleets"):
+        costs_together(policy.costs, 10**7)

@@ -361,6 +361,7 @@ def test_a_second_writer_is_refused_when_it_opens_the_record(tmp_path):
 @pytest.fixture
 def unlocked(monkeypatch):
     """A file system without locks."""
+    # What asks the system for a lock: no file system without locks is at hand.
     monkeypatch.setattr(file_storage, "_hold", lambda file: None)
 
 
@@ -408,14 +409,14 @@ def test_a_record_can_be_read_while_it_is_written(tmp_path):
 def test_a_record_begun_by_another_process_in_the_same_moment_is_not_replaced(tmp_path, monkeypatch):
     """Both see no file; the slower one must find the faster one's record, not write over it."""
     slow = POLICIES[NAME]()
-    whole = operation.Recording._beginning
+    whole = operation.Recording._beginning  # it runs between looking for the file and writing it
 
     def overtaken(self):
-        monkeypatch.setattr(operation.Recording, "_beginning", whole)
+        monkeypatch.setattr(operation.Recording, "_beginning", whole)  # as above
         written(tmp_path / "record", 4)
         return whole(self)
 
-    monkeypatch.setattr(operation.Recording, "_beginning", overtaken)
+    monkeypatch.setattr(operation.Recording, "_beginning", overtaken)  # as above
     with hc.Controller(slow, start_index=1, seed=3, log=tmp_path / "record") as controller:
         assert controller.round == 5
 
@@ -463,7 +464,7 @@ def test_what_could_not_be_recorded_has_not_happened(call, tmp_path):
         with pytest.raises(LogError, match=r"cannot write to .*disk I/O error; nothing was changed"):
             CALLS[call](controller)
         assert state_of(controller) == before
-    log._storage._connection = real
+    log._storage._connection = real  # as above
     CALLS[call](controller)
     live = state_of(controller)
     assert live != before
@@ -484,7 +485,7 @@ def test_an_interrupt_leaves_memory_and_record_agreed(call, committed, tmp_path)
     log._storage._connection = Failing(real, KeyboardInterrupt(), committed)
     with pytest.raises(KeyboardInterrupt):
         CALLS[call](controller)
-    log._storage._connection = real
+    log._storage._connection = real  # as above
     assert (state_of(controller) == before) is not committed
     with logged(crash_copy(tmp_path / "record", tmp_path / "copy")) as again:
         assert state_of(again) == state_of(controller)
@@ -505,6 +506,7 @@ def test_when_the_record_can_neither_be_written_nor_read_the_state_is_read_back_
     def unreadable(at_most=None):
         raise LogError("cannot read: disk I/O error")
 
+    # As above.
     log._storage._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
     monkeypatch.setattr(log, "newest_snapshot", unreadable)
     with pytest.raises(LogError, match="cannot write"):
@@ -513,7 +515,7 @@ def test_when_the_record_can_neither_be_written_nor_read_the_state_is_read_back_
         with pytest.raises(LogError, match="cannot read"):
             call()
     monkeypatch.undo()
-    log._storage._connection = real
+    log._storage._connection = real  # as above
     assert seen(controller.ask(**question(NAME, 10)))[0] == "r10"
     assert state_of(controller) == before
     controller.close()
@@ -687,7 +689,7 @@ def test_some_snapshots_last(tmp_path, often, monkeypatch):
 
 def test_a_controller_without_a_record_has_no_notes():
     with pytest.raises(InvalidInput, match="keeps no record; make it with log="):
-        hc.Controller(POLICIES[NAME]())._operation.note(ModeSet("act", "x"))
+        operation_of(hc.Controller(POLICIES[NAME]())).note(ModeSet("act", "x"))
 
 
 def test_a_record_goes_on_from_an_earlier_one(tmp_path):

@@ -173,7 +173,7 @@ def test_an_append_follows_the_end_of_the_chain(leases):
     place = held(leases)
     one, two = controller(place, 2), controller(place)
     drive(one, 2)
-    with pytest.raises(LogError, match="has gone on without this process"):
+    with pytest.raises(LogError, match="was continued by another process"):
         two.ask(0.5)
     assert hc.audit.verify(place).verified
 
@@ -181,7 +181,7 @@ def test_an_append_follows_the_end_of_the_chain(leases):
 def test_an_append_that_arrived_although_its_connection_broke_counts_once(leases, monkeypatch):
     place = held(leases)
     made = controller(place, 3)
-    real, broken = module.TableStorage._append, []
+    real, broken = module.TableStorage._append, []  # what runs in the transaction, whose end is to be lost
 
     def appended_then_cut_off(self, connection, *given):
         added = real(self, connection, *given)
@@ -191,6 +191,7 @@ def test_an_append_that_arrived_although_its_connection_broke_counts_once(leases
             raise module.psycopg.OperationalError("the line was cut")
         return added
 
+    # As above.
     monkeypatch.setattr(module.TableStorage, "_append", appended_then_cut_off)
     drive(made, 3)
     assert broken
@@ -208,7 +209,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(database, monkeypatch
 
 def test_connections_that_broke_while_idle_are_no_reason_to_fail(database):
     database.rows("SELECT 1")
-    killer = Database(database._address)
+    killer = Database(database._address)  # private: it may hold a password
     killer.rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "
         "datname = current_database()"

@@ -104,7 +104,7 @@ class Reader:
         else:
             told = self.taken(
                 rf"the machine is told to be at {NUMBER}"
-                rf"(?: whatever the limits say, by force: (\w+)|; {LIMIT} kept it from {NUMBER}, which was wanted)?\."
+                rf"(?: whatever the limits say, by force: (\w+)|; {LIMIT} forbids {NUMBER}, which was wanted)?\."
                 r" By itself the policy would"
             )
             assert told, self.rest
@@ -129,22 +129,22 @@ class Reader:
         return "gain" if self.facts["maximise"] else "service cost"
 
     def expected_of_move(self):
-        found = self.taken(rf"Expected {self.what} there: {NUMBER}, at {NUMBER}: {NUMBER}\.")
+        found = self.taken(rf"The expected {self.what} is {NUMBER} there and {NUMBER} at {NUMBER}\.")
         if found is None:
             return False
         assert self.decision.action != self.before
-        assert self.index(found[2]) == self.before
+        assert self.index(found[3]) == self.before
         there, here = self.entry.expected[[self.decision.action, self.before]]
         self.amount(found[1], there)
-        self.amount(found[3], here)
-        assert (found[1] == found[3]) == bool(np.isclose(there, here, rtol=1e-12, atol=0))
+        self.amount(found[2], here)
+        assert (found[1] == found[2]) == bool(np.isclose(there, here, rtol=1e-12, atol=0))
         self.named += [self.decision.action, self.before]
         return True
 
     def expected_of_stay(self):
         found = self.taken(
-            rf"Expected {self.what} there: {NUMBER}"
-            rf"(?:; the best elsewhere: {NUMBER} at {NUMBER}, and going there would have cost {NUMBER})?\."
+            rf"The expected {self.what} there is {NUMBER}"
+            rf"(?:\. The best elsewhere is {NUMBER} at {NUMBER}; going there would have cost {NUMBER})?\."
         )
         if found is None:
             return False
@@ -211,10 +211,10 @@ class Reader:
         return True
 
     def limit(self):
-        if self.taken(rf"The guard wanted its safe setting; {LIMIT} kept it from being played\."):
+        if self.taken(rf"The guard wanted its safe setting, but {LIMIT} forbids it\."):
             assert self.decision.limited_by is not None
             return True
-        found = self.taken(rf"The rule wanted {NUMBER}; {LIMIT} kept it from being played\.")
+        found = self.taken(rf"The rule wanted {NUMBER}, but {LIMIT} forbids it\.")
         if found is None:
             return False
         wanted = self.index(found[1])
@@ -241,7 +241,7 @@ class Reader:
     def promise(self):
         found = self.taken(
             rf"The rule would rather run {NUMBER}, but the promise forbids it: that might cost {NUMBER} more than the "
-            rf"baseline, the move there and back included, and (nothing|{NUMBER}) is left to be risked\."
+            rf"baseline, including the move there and back, and (nothing|{NUMBER}) is left to risk\."
         )
         steps = found is None and self.taken(
             rf"The rule would rather run {NUMBER}, far from every setting tried so far; it goes there in steps\."
@@ -260,7 +260,7 @@ class Reader:
         return True
 
     def redirected(self):
-        found = self.taken(rf"Later in the round it was sent to {NUMBER}(?:; {LIMIT} kept it from {NUMBER}, [\w ]+)?\.")
+        found = self.taken(rf"Later in the round it was sent to {NUMBER}(?:; {LIMIT} forbids {NUMBER}, [\w ]+)?\.")
         if found is None:
             return False
         assert self.index(found[1]) == self.facts["sent"]
@@ -268,7 +268,7 @@ class Reader:
         return True
 
     def ran(self):
-        found = self.taken(rf"What really ran was {NUMBER}\.")
+        found = self.taken(rf"In fact {NUMBER} ran\.")
         if found is None:
             return False
         assert self.index(found[1]) == self.facts["applied"]
@@ -299,7 +299,7 @@ class Reader:
         return True
 
     def guess(self):
-        found = self.taken(r"Nobody has measured at ([\d., and]+) yet: what is expected there is a guess\.")
+        found = self.taken(r"Nobody has measured at ([\d., and]+) yet, so what is expected there is a guess\.")
         if found is None:
             return False
         said = {self.index(text) for text in re.split(r", | and ", found[1])}
@@ -328,7 +328,7 @@ class Reader:
         return True
 
     def knew(self):
-        found = self.taken(rf"It knew: load {NUMBER} kW\.")
+        found = self.taken(rf"The conditions were: load {NUMBER} kW\.")
         if found is None:
             return False
         assert float(found[1]) == pytest.approx(self.facts["context"], rel=1e-5)
@@ -476,7 +476,7 @@ def test_numbers_that_differ_are_not_written_alike():
 def test_a_setting_that_nobody_measured_is_a_guess_until_somebody_does():
     controller = hc.Controller(hc.cgp_lcb(hc.Problem(SETTINGS), **KNOWN), start=20.0)
     first = controller.ask(0.5)
-    guess = "Nobody has measured at 10 and 20 yet: what is expected there is a guess."
+    guess = "Nobody has measured at 10 and 20 yet, so what is expected there is a guess."
     assert guess in controller.explain(first.id).words
     controller.tell(first.id, 1.9)
     words = controller.explain(controller.ask(0.5).id).words

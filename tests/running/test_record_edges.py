@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from helpers.driving import LINE, POLICIES, crash_copy, half_rounds, question, state_of
 from helpers.forking import Forked
+from helpers.small_server import Answering, answering
 
 import holdcourse as hc
 from holdcourse import archive, threads
@@ -570,7 +571,7 @@ def test_what_the_witness_did_not_sign_does_not_count(tmp_path, key):
     (tmp_path / "other").write_bytes(b"another key of sixteen bytes")
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "said", key=tmp_path / "other")
     assert "are not signed with this key" in found.differences[0]
-    assert "the witness has not heard of this record" in found.differences[-1]
+    assert "the witness has no report of this record" in found.differences[-1]
     (tmp_path / "short").write_bytes(b"short")
     with pytest.raises(InvalidInput, match="has 5 bytes; take at least 16"):
         hc.Witness(tmp_path / "short", tmp_path / "said")
@@ -589,27 +590,19 @@ def test_a_witness_that_cannot_be_reached_holds_nothing_up(tmp_path, key, caplog
 def test_witnesses_at_an_address_and_in_the_system_log(tmp_path, key):
     """Real sockets stand for both: a web server, and a system log that listens for datagrams."""
     import socket
-    from http.server import BaseHTTPRequestHandler, HTTPServer
 
     heard = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_POST(self):
-            heard.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self.send_response(204)
-            self.end_headers()
+            heard.append(self.body().decode())
+            self.answer(204)
 
-        def log_message(self, *said):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        address = f"http://127.0.0.1:{server.server_port}/witness"
-        with logged(tmp_path / "web", witness=hc.Witness(key, address)) as controller:
-            drive(controller, 2)
-        server.shutdown()
-        thread.join()
+    with (
+        answering(Handler) as url,
+        logged(tmp_path / "web", witness=hc.Witness(key, f"{url}/witness")) as controller,
+    ):
+        drive(controller, 2)
     (tmp_path / "said").write_text("\n".join(heard))
     assert hc.audit.verify(tmp_path / "web", witness=tmp_path / "said", key=key).verified
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:

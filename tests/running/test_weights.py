@@ -74,7 +74,7 @@ def test_a_reading_that_counts_in_part():
     controller = hc.Controller(policy)
     controller.tell(controller.ask().id, 60.0)
     assert 0 < controller.entry("r0").weight < 1
-    assert "The reading 60 was far off and counts only in part." in controller.explain("r0").words
+    assert "The reading 60 was far from what was expected and counts only in part." in controller.explain("r0").words
     assert (controller.calibration, controller.promise) == (None, None)
 
 

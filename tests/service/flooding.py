@@ -12,8 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from holdcourse.service.core import tokens
+from holdcourse.service.core.configuration import settings_of
 from holdcourse.service.core.data_folder import DataFolder
-from holdcourse.service.core.epochs import begin, settings_of
+from holdcourse.service.core.epochs import begin
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.requests import AskGiven, Config
 

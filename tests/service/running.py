@@ -47,14 +47,14 @@ class Client(httpx.Client):
         super().__init__(base_url=url, headers=headers, timeout=30.0, trust_env=False, verify=False)
 
     def create(self, status=201, **config):
-        return self._checked(self.followed(self.post("/controllers", json=QUICK | config)), status)
+        return self.checked(self.followed(self.post("/controllers", json=QUICK | config)), status)
 
     def do(self, name, what, status=200, key=None, **body):
         headers = {} if key is None else {"Idempotency-Key": key}
-        return self._checked(self.post(f"/controllers/{name}/{what}", json=body, headers=headers), status)
+        return self.checked(self.post(f"/controllers/{name}/{what}", json=body, headers=headers), status)
 
     def see(self, name, what, status=200, **query):
-        return self._checked(self.followed(self.get(f"/controllers/{name}/{what}", params=query)), status)
+        return self.checked(self.followed(self.get(f"/controllers/{name}/{what}", params=query)), status)
 
     def followed(self, response):
         """The answer that a request comes to; of one that became a job, once it is over."""
@@ -67,7 +67,7 @@ class Client(httpx.Client):
 
     def change(self, controller, status=200, key=None, **settings):
         headers = {} if key is None else {"Idempotency-Key": key}
-        return self._checked(self.patch(f"/controllers/{controller}", json=settings, headers=headers), status)
+        return self.checked(self.patch(f"/controllers/{controller}", json=settings, headers=headers), status)
 
     def ledger(self, name):
         """What its newest record books, whatever is shown of it."""
@@ -91,7 +91,7 @@ class Client(httpx.Client):
         self.do(name, "tell", decision=decision["decision"], measurement=measurement, **body)
         return decision
 
-    def _checked(self, response, status):
+    def checked(self, response, status):
         assert response.status_code == status, response.text
         found = response.json()
         if status >= 400:

@@ -36,7 +36,7 @@ FORKING = """
 import os, signal, sys
 import uvicorn
 import holdcourse as hc
-import holdcourse.service.http.app, holdcourse.service.core.shared_store, holdcourse.service.core.sharing
+import holdcourse.service.http.app, holdcourse.service.core.shared_store
 from holdcourse.cli import main
 from holdcourse.deciding import recipe
 from holdcourse.running import controller, operation

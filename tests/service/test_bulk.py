@@ -12,11 +12,11 @@ from holdcourse.service.core.requests import MAX_AT_ONCE
 
 
 def asked(client, *asks, status=200):
-    return client._checked(client.post("/ask", json={"asks": list(asks)}), status)
+    return client.checked(client.post("/ask", json={"asks": list(asks)}), status)
 
 
 def told(client, *tells, status=200):
-    return client._checked(client.post("/tell", json={"tells": list(tells)}), status)
+    return client.checked(client.post("/tell", json={"tells": list(tells)}), status)
 
 
 def test_each_is_answered_as_if_it_had_come_alone(client, name):
@@ -119,7 +119,7 @@ def test_what_a_token_allows_is_looked_at_for_each(tmp_path):
         assert boss.see("a", "decisions")["decisions"][0]["asked_by"]["name"] == "a"
 
 
-def test_a_fleet_from_python(url, client, name):
+def test_many_controllers_from_python(url, client, name):
     names = [f"{name}-{number}" for number in range(5)]
     with hc.connect(url, patience=5.0) as service:
         for each in names:

@@ -6,7 +6,7 @@ import pytest
 from service.running import QUICK, Client, served, wait_for
 
 from holdcourse.running.log import Log
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration, epochs
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.requests import AskGiven, Config
@@ -59,7 +59,7 @@ def opened(store, clock):
         return there[0]
 
     given = QUICK | {"id": "a", "deadline_s": 100.0, "fallback_index": 2}
-    epochs.begin(store, epochs.settings_of(Config.model_validate(given)), None)
+    epochs.begin(store, configuration.settings_of(Config.model_validate(given)), None)
     yield open_
     while there:
         there.pop().close()

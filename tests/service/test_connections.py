@@ -239,7 +239,7 @@ def test_what_a_stranger_says_of_his_address_is_not_believed(tmp_path):
     behind = server.configuration(application, Bounds(proxies=frozenset({"127.0.0.1"})))
     assert behind.proxy_headers
     assert behind.forwarded_allow_ips == ["127.0.0.1"]
-    application.state.fleet.store.close()
+    application.state.controllers.store.close()
 
 
 @pytest.mark.parametrize(("options", "words"), [(["127.0.0.1"], "--token-file"), (["nginx"], "not an address")])

@@ -166,9 +166,7 @@ def test_limits_and_the_price_of_moving_are_changed_with_a_reason(server, browse
         assert (limits["min_dwell"], limits["max_moves"], limits["max_step"]) == (2, 3, 50.0)
 
         page.get_by_role("button", name="Price of moving …").click()
-        confirm(
-            page, "Change the price", "Change the price", What_one_unit_of_movement_costs="10 Wh/m", Reason="tariff"
-        )
+        confirm(page, "Change the price", "Change the price", Cost_of_moving_by_one_unit="10 Wh/m", Reason="tariff")
         expect(page.get_by_text("0.01 kWh for each m")).to_be_visible()
         assert machine.state()["epoch"] == 3
         machine.run(1)
@@ -202,7 +200,9 @@ def test_the_model_is_checked_on_the_page_while_rounds_go_on(server, browser):
         machine.run(2)  # nobody waits for it
         expect(page.get_by_text("of the 25 readings was predicted")).to_be_visible(timeout=60_000)
         expect(page.get_by_role("img", name="Predicted against measured, in kWh, of 25 readings")).to_be_visible()
-        expect(page.get_by_role("table", name="How much the model's bands held")).to_contain_text("95\u00a0%")
+        expect(page.get_by_role("table", name="Share of readings within the model's bands")).to_contain_text(
+            "95\u00a0%"
+        )
 
 
 def test_a_controller_is_archived_brought_back_and_deleted_on_the_page(server, browser):
@@ -240,7 +240,7 @@ def test_a_controller_is_archived_brought_back_and_deleted_on_the_page(server, b
         dialog.get_by_label("Type its name").fill("Worn mill")
         dialog.get_by_role("button", name="Delete for good").click()
         for each in (page, other):
-            expect(each.get_by_role("heading", level=1)).to_have_text("Fleet")
+            expect(each.get_by_role("heading", level=1)).to_have_text("Controllers")
             expect(each.get_by_role("link", name="Worn mill")).to_have_count(0)
     with page_of(browser, server.token) as page, page_of(browser, visitor) as other:
         for each in (page, other):

@@ -164,6 +164,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         assert (response.status_code, error["code"]) == (507, "disk_full")
         assert "make room" in error["message"]
         assert client.see("a", "state") == before
+        # Only the connection that writes can be given room again.
         hosted.controller.log._storage._connection.execute("PRAGMA max_page_count = 1000000")
         if before["pending"]:
             client.do("a", "tell", decision=before["pending"][0]["decision"], measurement=1.0)

@@ -123,6 +123,7 @@ def test_however_many_rounds_only_a_page_is_in_memory(monkeypatch):
         export.Column("text", "text", lambda row: row["text"]),
     ]
     monkeypatch.setattr(inspection, "rows", rows)
+    # Private: the columns follow from a controller, and this one is none.
     monkeypatch.setattr(export, "_columns", lambda hosted, settings: columns)
     tracemalloc.start()
     lengths = [len(part) for part in export.Export(Paged()).csv()]
@@ -149,5 +150,6 @@ def test_contexts_that_are_called_like_other_columns_are_told_apart(client, name
 
 @pytest.mark.parametrize("hours", [1e9, -1e9, 1e30])
 def test_a_time_beyond_the_calendar_does_not_cut_the_table_off(hours):
-    assert export._moment(hours) is None
+    assert export._moment(hours) is None  # private: no clock can be set to such a time
+    # As above.
     assert export._moment(493_000.5) == datetime(2026, 3, 29, 16, 30, tzinfo=UTC)

@@ -113,5 +113,5 @@ def test_gains_are_said_beside_the_costs_that_they_are_inside(client, name):
     (listed,) = (row for row in client.get("/controllers").json()["controllers"] if row["id"] == name)
     assert (listed["maximise"], listed["measurements_sum"]) == (True, 7.0)
     words = client.see(name, "explain/r0")["words"]
-    assert "Expected gain there" in words
+    assert "The expected gain is" in words
     assert "cost there" not in words

@@ -113,13 +113,13 @@ def test_the_same_key_is_the_same_job(client, name):
     assert again["id"] == first["id"]
     without = asked_to_create(client, name).json()  # the same request, while it is under way
     assert without["id"] == first["id"]
-    refused = client._checked(asked_to_create(client, name, seed=8), 409)
+    refused = client.checked(asked_to_create(client, name, seed=8), 409)
     assert first["id"] in refused["message"]
     at_once = client.create(id=name, status=409)
     assert first["id"] in at_once["message"]
     over(client, first)
     assert asked_to_create(client, name, key=f"{name}-k").json()["id"] == first["id"]
-    used = client._checked(asked_to_create(client, name, key=f"{name}-k", seed=8), 409)
+    used = client.checked(asked_to_create(client, name, key=f"{name}-k", seed=8), 409)
     assert "take a new key" in used["message"]
 
 
@@ -132,7 +132,7 @@ def test_a_long_record_is_verified_by_a_job_with_progress(client, name):
     assert answer.status_code == 202
     found = over(client, answer.json())
     assert found["result"]["ok"]
-    assert f"all {rounds} decisions come out the same again" in found["result"]["message"]
+    assert f"all {rounds} decisions come out the same when repeated" in found["result"]["message"]
     assert client.get(f"/controllers/{name}/verify", params={"full": "false"}).status_code == 200
     posted = client.post(f"/controllers/{name}/verify", json={"full": True}, headers={"Idempotency-Key": "v"})
     assert posted.status_code == 202
@@ -189,7 +189,7 @@ def test_a_trial_is_planned_by_a_job(client, name):
     assert found["result"]["rounds"] == 200
     assert found["result"]["words"]
     no_hours = client.post(f"/controllers/{name}/trial/plan", json={}, headers={"Prefer": "wait=20"})
-    assert "how long a round lasts" in client._checked(no_hours, 422)["message"]
+    assert "how long a round lasts" in client.checked(no_hours, 422)["message"]
 
 
 def test_who_may_see_and_cancel_jobs(tmp_path):
@@ -302,7 +302,7 @@ def test_one_client_has_one_job_at_a_time_and_few_that_wait(tmp_path, slow_to_ma
         waiting = [asked_to_create(client, f"c{number}").json() for number in range(8)]
         wait_for(lambda: client.get(first["address"]).json()["state"] == "running", "the first to run")
         assert {client.get(job["address"]).json()["state"] for job in waiting} == {"waiting"}
-        refused = client._checked(asked_to_create(client, "more"), 429)
+        refused = client.checked(asked_to_create(client, "more"), 429)
         assert "wait for a job to be begun" in refused["message"]
         for job in reversed(waiting):
             assert client.delete(job["address"]).json()["error"]["code"] == "cancelled"

@@ -292,7 +292,7 @@ def test_the_watchdog_goes_before_those_who_wait(as_, guarded, name, monkeypatch
 
 
 def test_streams_have_a_quota(as_, guarded, name):
-    from holdcourse.service.core.fleet import STREAMS_EACH
+    from holdcourse.service.core.controllers import STREAMS_EACH
 
     url, secrets, _ = guarded
     opened = sent(url, *[request("GET", "/events", secrets["sees"])] * STREAMS_EACH)

@@ -29,7 +29,7 @@ def test_an_override_travels_in_steps(client, name):
     rows = client.see(name, "decisions")["decisions"]
     assert [(row["applied_index"], row["limited_by"]) for row in rows[:2]] == [(1, "max_step"), (2, "max_step")]
     words = client.see(name, "explain/r0")["words"]
-    assert "the machine is told to be at 1; max_step kept it from 3, which was wanted." in words
+    assert "the machine is told to be at 1; max_step forbids 3, which was wanted." in words
     assert client.see(name, "verify", full=True)["ok"]
 
 

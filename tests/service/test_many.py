@@ -85,9 +85,9 @@ def test_a_slow_controller_keeps_nobody_else_waiting(client, url, name, monkeypa
 
 
 def test_too_many_waiting_requests_are_sent_away(client, url, name, monkeypatch):
-    from holdcourse.service.core import fleet
+    from holdcourse.service.core import controllers
 
-    monkeypatch.setattr(fleet, "MAX_WAITING", 4)
+    monkeypatch.setattr(controllers, "MAX_WAITING", 4)
     client.create(id=name, max_pending=100)
     asking, free = Hosted.ask, threading.Event()
     monkeypatch.setattr(Hosted, "ask", lambda *arguments: free.wait(20) and asking(*arguments))

@@ -250,7 +250,7 @@ def test_without_a_file_nobody_is_told_and_it_says_so(client):
     assert client.get("/notifications").json() == {"targets": [], "silences": []}
     answer = client.post("/notifications/test")
     assert answer.status_code == 422
-    assert "--notify" in answer.json()["error"]["message"]
+    assert "a file that says who does (notify=)" in answer.json()["error"]["message"]
 
 
 # -- what is said when -------------------------------------------------------------------------------------------------
@@ -288,12 +288,12 @@ class Scene:
 
     def begin(self):
         self.notifier = Notifier(self.file, self.folder, lambda: (self.open, self.unknown), wall=lambda: self.now)
-        (self.post,) = self.notifier.posts.values()
+        (self.outbox,) = self.notifier.outboxes.values()
 
     def step(self, seconds=1.0):
         self.now += seconds
         self.notifier.look()
-        return self.notifier.deliver(self.post)
+        return self.notifier.deliver(self.outbox)
 
 
 def alarm(kind="stale", controller="mill", at="2026-01-01T00:00:00+00:00", acknowledged=False):
@@ -350,8 +350,8 @@ def test_the_queue_is_bounded_and_nothing_open_is_lost(tmp_path, monkeypatch):
     scene.open = [alarm(controller=f"c{k}") for k in range(35)]
     for _ in range(5):
         scene.step()
-    assert len(scene.post.waiting) == 10
-    assert scene.post.counts["dropped"] > 0
+    assert len(scene.outbox.waiting) == 10
+    assert scene.outbox.counts["dropped"] > 0
     scene.heard.error = None
     for _ in range(5):
         scene.step()
@@ -416,7 +416,7 @@ def test_the_file_on_the_page_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "nobody is told: give a section [[webhook]] or [[email]]"),
+        ("", "nobody would receive alarms: give a section [[webhook]] or [[email]]"),
         ('[[webhook]]\nurl = "ftp://x"', "must look like https://example.com/alarms, got 'ftp://x'"),
         (
             '[[webhook]]\nurl = "http://x"\nsecret = "y"',
@@ -426,7 +426,7 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ('[[webhook]]\nurl = "http://x"\nsecret_file = "short"', "take 16 or more"),
         (
             '[[webhook]]\nurl = "http://x"\n[[webhook]]\nurl = "http://x"',
-            "two are called 'webhook x'; give them a name",
+            "two targets are called 'webhook x'; give each its own name",
         ),
         ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c"]', "must be addresses like control@example.com, got 'c'"),
         ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"\ntls = "none"', "not sent in the clear"),

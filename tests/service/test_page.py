@@ -89,9 +89,9 @@ def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, b
         expect(made).to_contain_text("80.0\u00a0kWh")
         expect(page.get_by_role("heading", name="Made and paid so far")).to_be_visible()
         expect(page.get_by_text("Expected gain", exact=True)).to_be_visible()
-        why = page.get_by_role("complementary", name="Why a decision was taken")
+        why = page.get_by_role("complementary", name="Why it decided this")
         expect(why).to_contain_text("Expected gain of each setting")
-        expect(why).to_contain_text("Expected gain there")
+        expect(why).to_contain_text("The expected gain there")
         expect(why.get_by_role("table").get_by_role("row").filter(has_text="chosen")).to_contain_text("20.0")
         newest = page.locator(".decisions tbody tr").first
         assert newest.locator("td").nth(1).inner_text() == newest.locator("td").nth(2).inner_text() == "20.0"
@@ -125,12 +125,12 @@ def test_a_decision_is_explained_by_click_and_by_key(server, browser):
     machine.run(8)
     with page_of(browser, server.token) as page:
         controller_page(page, server, "explained")
-        why = page.get_by_role("complementary", name="Why a decision was taken")
+        why = page.get_by_role("complementary", name="Why it decided this")
         expect(why.get_by_role("heading")).to_contain_text("in round 7?")
         page.get_by_role("button", name="Explain round 3").click()
         expect(why.get_by_role("heading")).to_contain_text("in round 3?")
         expect(why).to_contain_text("Round 3:")
-        expect(why).to_contain_text("Expected service cost")
+        expect(why).to_contain_text("expected service cost")
         expect(why.get_by_role("table").get_by_role("row").filter(has_text="chosen")).to_have_count(1)
 
         machine.run(1)  # what the reader chose stays while others arrive
@@ -201,7 +201,7 @@ def test_a_wrong_measurement_is_taken_back_and_struck_out(server, browser):
         expect(button).to_have_count(0)
         expect(page.get_by_role("button", name="Explain round 3")).to_be_focused()
         page.get_by_role("button", name="Explain round 3").click()
-        why = page.get_by_role("complementary", name="Why a decision was taken")
+        why = page.get_by_role("complementary", name="Why it decided this")
         expect(why).to_contain_text("taken back: sensor <unplugged>")
         assert page.evaluate(FAINT_TEXT) == []
     assert server.client.see("unplugged", "decisions")["decisions"][3]["retracted"]["reason"] == "sensor <unplugged>"
@@ -216,7 +216,7 @@ def test_a_limited_and_a_forced_override_are_shown(server, browser):
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
         dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(300.0)))
         dialog.get_by_role("button", name="Hold it there").click()
-        expect(page.get_by_text("300 m was wanted; kept back by the longest single move.")).to_be_visible()
+        expect(page.get_by_text("300 m was wanted, but limited by the longest single move.")).to_be_visible()
 
         page.get_by_role("button", name="Hold elsewhere").click()
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
@@ -268,7 +268,7 @@ CERTAIN = {  # a model that no reading moves: the start costs 1000, all else 1
     [
         ("unmeasured", {}, 1.0, "0 m has been measured never"),
         ("wrong", {}, 5.0, "A reading is under suspicion"),
-        ("contradicted", {"history_index": [[0, 0.5, 1.0], [1, 0.5, 1.0]] * 12}, 1.0, "about the history"),
+        ("contradicted", {"history_index": [[0, 0.5, 1.0], [1, 0.5, 1.0]] * 12}, 1.0, "in the history"),
         ("believed", {"history_index": [[0, 0.5, 1000.0], [1, 0.5, 1.0]] * 12}, 1.0, None),
         ("watching", {"history_index": [[0, 0.5, 1000.0], [1, 0.5, 1.0]] * 12, "mode": "shadow"}, 1000.0, None),
     ],
@@ -305,16 +305,16 @@ def test_what_a_wildly_overconfident_model_believes_is_no_headline(server, brows
                 server.client.get("/metrics").text
             )
         else:
-            label = "had its proposals been followed" if case == "watching" else "what was done, against staying"
+            label = "had its proposals been followed" if case == "watching" else "what was done, compared with staying"
             (text,) = (text for text in shown if label in text)
             assert believed.search(text)
             assert "the model's estimate, 95" in text
         page.goto(server.url)
         row = page.get_by_role("row").filter(has_text=name)
-        expect(row).to_contain_text("no trial has measured it yet")
+        expect(row).to_contain_text("no trial is on")
 
 
-def test_the_fleet_shows_what_is_known_of_gains_and_who_is_silent(server, browser):
+def test_the_list_shows_what_is_known_of_gains_and_who_is_silent(server, browser):
     Machine(server, "quiet", deadline_s=0.5).run(2)
     with page_of(browser, server.token) as page:
         page.goto(server.url)
@@ -332,7 +332,7 @@ def test_the_record_is_checked_and_copied(server, browser):
     with page_of(browser, server.token) as page:
         controller_page(page, server, "recorded")
         page.get_by_role("button", name="Check the record").click()
-        expect(page.get_by_text("The record is whole")).to_be_visible()
+        expect(page.get_by_text("The record is complete")).to_be_visible()
         with page.expect_download() as copy:
             page.get_by_role("button", name="Save a copy").click()
         assert copy.value.suggested_filename == "recorded.zip"
@@ -345,7 +345,7 @@ def test_a_controller_that_is_not_there_is_said_to_be_missing(server, browser):
         page.goto(f"{server.url}#/c/nobody")
         expect(page.get_by_text("Nothing to show.")).to_be_visible()
         page.get_by_role("status").get_by_role("link", name="All controllers").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Controllers")
         expect(page.get_by_text("live", exact=True)).to_be_visible()
         expect(page.get_by_text("Nothing to show.")).to_be_hidden()
 
@@ -614,7 +614,11 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         page.get_by_role("button", name="End the trial").click()
         page.get_by_role("dialog", name="End the trial?").get_by_role("button", name="End the trial").click()
         expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
-        expect(headline).to_contain_text("no trial has measured it yet")
+        expect(headline).to_contain_text("measured by a trial until")  # what was measured stays
+        expect(headline).to_have_class(re.compile("bad"))
+        expect(page.get_by_role("list").get_by_text("; the trial is over.")).to_be_visible()
+        page.goto(server.url)
+        expect(page.get_by_role("row").filter(has_text="tried")).to_contain_text("no trial is on")
 
 
 def test_who_may_only_look_sees_no_button_that_would_be_refused(server, browser):
@@ -628,7 +632,7 @@ def test_who_may_only_look_sees_no_button_that_would_be_refused(server, browser)
         expect(page.get_by_role("link", name="looked-at")).to_be_visible()
         expect(page.get_by_role("button", name="New controller")).to_be_hidden()
         controller_page(page, server, "looked-at")
-        expect(page.get_by_text("Your token is for looking")).to_be_visible()
+        expect(page.get_by_text("Your token only lets you look")).to_be_visible()
         for name in ("act", "Take over", "Begin a trial", "take back"):
             expect(page.get_by_role("button", name=name)).to_have_count(0)
     with page_of(browser, server.token) as page:

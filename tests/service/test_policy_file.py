@@ -52,7 +52,7 @@ def kite_file(kite, tmp_path_factory):
 
 def create(client, name, content, status=201, **settings):
     body = {"id": name, "policy_file": base64.b64encode(content).decode(), **settings}
-    return client._checked(client.post("/controllers", json=body), status)
+    return client.checked(client.post("/controllers", json=body), status)
 
 
 def flown(controller, world, rounds):
@@ -184,7 +184,7 @@ def test_damaged_and_foreign_files_are_refused_in_a_sentence(client, name, kite_
     assert "begins with" in create(client, name, b"hello", status=422)["message"]
     assert create(client, name, b"", status=422)["message"]
     body = {"id": name, "policy_file": "not base64!"}
-    assert "base64" in client._checked(client.post("/controllers", json=body), 422)["message"]
+    assert "base64" in client.checked(client.post("/controllers", json=body), 422)["message"]
     state, arrays = unpack(kite_file, "x")
     later = pack(state | {"format": 2}, arrays)
     assert "format 2" in create(client, name, later, status=422)["message"]
@@ -293,7 +293,7 @@ def test_a_tell_without_a_measurement_is_no_tell(client, name, kite_file):
     create(client, name, kite_file)
     asked = client.do(name, "ask", time="2021-03-01T00:00Z")
     error = client.do(name, "tell", status=422, decision=asked["decision"])
-    assert "say what was measured" in error["message"]
+    assert "give the measurement" in error["message"]
     error = client.do(name, "tell", status=422, decision=asked["decision"], profile={"heights": [1.0], "speeds": [1.0]})
     assert "reaches none of the settings" in error["message"]
     client.do(name, "skip", decision=asked["decision"])

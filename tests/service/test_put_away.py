@@ -12,8 +12,8 @@ from service.running import Client, served, wait_for
 
 from holdcourse.service.core import tokens
 from holdcourse.service.core.clients import Broadcast
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.data_folder import DataFolder
-from holdcourse.service.core.fleet import Fleet
 
 WRITES = (
     ("ask", {"context": 0.5}),
@@ -117,7 +117,7 @@ def test_a_crash_while_deleting_leaves_all_or_is_finished_at_the_next_start(tmp_
     def crash(*given, **named):
         raise Crash
 
-    journal = Fleet(store, Broadcast()).journal
+    journal = Controllers(store, Broadcast()).journal
 
     def attempt(patch):
         if step == "intent":

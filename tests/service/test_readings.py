@@ -27,7 +27,7 @@ def table(rows=48, separator=",", point=".", header="time,load [%],setting [°C]
 def sent(client, address, content, status, kind="text/csv", **query):
     content = content.encode() if isinstance(content, str) else content
     answer = client.post(address, params=query, content=content, headers={"Content-Type": kind})
-    return client._checked(client.followed(answer), status)
+    return client.checked(client.followed(answer), status)
 
 
 def test_a_table_is_looked_at(client):
@@ -66,7 +66,7 @@ def test_it_starts_from_the_table_as_python_would(client, name, tmp_path):
     assert sent(client, "/controllers", content, 200, id=name, **COLUMNS, **zone, **policy)["round"] == 3
     body = {"id": name, "policy": "gp-md", "scale": "20 Wh/K", "limits": {"min_dwell": 2}}
     body["readings"] = {**COLUMNS, **zone, "file": base64.b64encode(content).decode()}
-    assert client._checked(client.followed(client.post("/controllers", json=body)), 200)["round"] == 3
+    assert client.checked(client.followed(client.post("/controllers", json=body)), 200)["round"] == 3
 
 
 def test_the_client_sends_a_table(url, name, tmp_path):

@@ -267,7 +267,7 @@ def test_what_was_fitted_to_the_history_is_told_for_good(tmp_path):
     with served(tmp_path) as url, Client(url) as client:
         said = client.create(id="fitted", policy="recommended", options={}, history_index=history)["explains_itself"]
         assert "60 past measurements" in said
-        assert "The kernel was fitted to the history" in said
+        assert "It has fitted its model to the history" in said
         other = client.create(id="other", history_index=history[:7])["explains_itself"]
         assert "It began with 7 past measurements" in other
     with served(tmp_path) as url, Client(url) as client:  # opened again from its record, which holds the kernel itself
@@ -458,7 +458,7 @@ def test_units_are_obeyed_and_shown(client, name):
     client.do(name, "ask", context=7.5)
     words = client.see(name, "explain/r0")["words"]
     assert "20 °C" in words
-    assert words.endswith("It knew: outdoor 7.5 °C.")
+    assert words.endswith("The conditions were: outdoor 7.5 °C.")
     state = client.change(name, limits={"max_step": "4 °C"})
     assert (state["epoch"], state["limits"]["max_step"]) == (2, 4.0)
     state = client.change(name, scale="2 kWh/°C")

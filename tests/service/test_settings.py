@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdcourse.errors import InvalidInput
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration
 from holdcourse.service.core.requests import Config
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 6))
@@ -52,24 +52,24 @@ def test_a_setting_in_a_request(found, data):
             **given_settings,
         }
         config = Config.model_validate_json(json.dumps(request))
-        kept = epochs.settings_of(config)
+        kept = configuration.settings_of(config)
         assert (kept.start, kept.fallback, kept.kept_action) == (action, action, action)
         assert kept.guard is not None
         assert kept.guard.safe_action == action
-        assert epochs.history_of(config, partial(epochs.problem_of, kept)) == [(action, 0.5, 1.0)]
-        said = epochs.in_words(kept, epochs.problem_of(kept))
+        assert configuration.history_of(config, partial(configuration.problem_of, kept)) == [(action, 0.5, 1.0)]
+        said = configuration.in_words(kept, configuration.problem_of(kept))
         again = {name: value for name, value in said.items() if not name.startswith("history")}
         again["guard"] = {name: value for name, value in again["guard"].items() if value is not None}
-        sent_back = epochs.settings_of(Config.model_validate_json(json.dumps(again)))
+        sent_back = configuration.settings_of(Config.model_validate_json(json.dumps(again)))
         assert (sent_back.start, sent_back.fallback, sent_back.kept_action) == (action, action, action)
-        assert epochs.problem_of(sent_back).fingerprint == epochs.problem_of(kept).fingerprint
+        assert configuration.problem_of(sent_back).fingerprint == configuration.problem_of(kept).fingerprint
 
 
 @given(number=st.floats(0.001, 0.999))
 def test_what_is_between_two_settings_is_refused(number):
     request = {"id": "a", "actions": [0.0, 1.0], "start": number}
     with pytest.raises(InvalidInput, match="is not a setting; the nearest are"):
-        epochs.settings_of(Config.model_validate_json(json.dumps(request)))
+        configuration.settings_of(Config.model_validate_json(json.dumps(request)))
 
 
 def test_a_setting_with_names_is_spelled_the_same_everywhere(client, name):

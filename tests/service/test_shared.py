@@ -228,6 +228,20 @@ def test_a_folder_is_copied_into_a_database_and_goes_on_there(database, tmp_path
         share(tmp_path / "nothing", database)
 
 
+def test_fleets_stay_in_their_folder(database, tmp_path, capsys):
+    config = {name: value for name, value in QUICK.items() if name != "id"} | {"id": "pumps", "count": 2}
+    with served(tmp_path / "data") as url, Client(url) as client:
+        client.checked(client.post("/fleets", json=config), 201)
+    share(tmp_path / "data", database)
+    assert f"These stay in {tmp_path / 'data'}: pumps" in capsys.readouterr().out
+    with served(database) as url, Client(url) as client:
+        refused = client.checked(client.post("/fleets", json=config), 422)
+        assert "fleets are kept in a data folder" in refused["message"]
+        asked = client.checked(client.post("/fleets/pumps/ask", json={"context": 0.5}), 404)
+        assert "this service keeps its records in a database; start one with --data" in asked["message"]
+        assert client.get("/fleets").json() == {"fleets": []}
+
+
 def test_commands_take_an_address_for_a_record(two, database, tmp_path):
     two[0].create(id="a")
     two[0].round("a", 0.5, 1.0)

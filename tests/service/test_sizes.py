@@ -14,7 +14,7 @@ from service.running import KERNEL
 import holdcourse as hc
 from holdcourse.errors import TooLarge
 from holdcourse.learning.posteriors.exact import MAX_HISTORY
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration
 from holdcourse.service.core.requests import Config
 
 AXES = {f"axis{k}": list(range(4096)) for k in range(16)}  # 2**192 actions, which 64 bits take for 0
@@ -66,10 +66,10 @@ def test_a_kernel_of_many_parts_counts_each(client, name):
 
 
 def test_policies_that_do_not_learn_take_as_many_actions_as_the_service_does():
-    settings = epochs.settings_of(Config(id="a", actions=[0.0] * 5000, policy="fixed-at"))
-    epochs.require_room(settings)
+    settings = configuration.settings_of(Config(id="a", actions=[0.0] * 5000, policy="fixed-at"))
+    configuration.require_room(settings)
     with pytest.raises(TooLarge, match="at most 3663"):
-        epochs.require_room(dataclasses.replace(settings, policy="planner"))
+        configuration.require_room(dataclasses.replace(settings, policy="planner"))
 
 
 def test_the_library_refuses_a_grid_with_what_would_fit():

@@ -221,7 +221,7 @@ def test_expiry_and_rotation_on_the_command_line(tmp_path):
     assert made["id"] in new.stderr
     (listed,) = json.loads(command("token", "list", "--token-file", file, "--json").stdout)
     assert len(listed["former_until"]) == 1
-    assert "a former secret is let in until" in command("token", "list", "--token-file", file).stdout
+    assert "the previous secret works until" in command("token", "list", "--token-file", file).stdout
     keyring = tokens.Keyring(tmp_path / "tokens.json")
     assert {keyring.find(secret).token.id for secret in (made["token"], new.stdout.strip())} == {made["id"]}
     command("token", "make", "--token-file", file)

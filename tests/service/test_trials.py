@@ -97,5 +97,24 @@ def test_the_answer_is_read_from_the_record(client, name):
     assert "the reference" in found["adjusted_by"]
     assert "the time of the cycle" in found["adjusted_by"]
     assert len(found["looks"]["always_low"]) == len(found["net"]) == len(found["began"]) == 30
+    assert (found["over"], found["until"] is None) == (False, False)
     client.change(name, trial=None)
-    assert client.see(name, "trial") == {"trial": None}
+    ended = client.see(name, "trial")["trial"]
+    assert ended["over"]
+    assert (ended["pairs"], ended["gain"], ended["until"]) == (30, found["gain"], found["until"])
+    turns(client, name, 3)
+    assert client.see(name, "trial")["trial"] == ended
+    client.change(name, trial={"block": 1, "baseline_index": 0})  # another one, of the same arms
+    assert client.see(name, "trial")["trial"]["pairs"] == 0
+
+
+def test_a_trial_goes_on_under_other_limits_whatever_was_learned(client, name):
+    """The policy that people have by default chooses anew which setting it would hold, from all that was told."""
+    client.create(id=name, policy="recommended", options={}, start_index=0, trial={"block": 1, "baseline_index": 0})
+    for t in range(12):
+        decision = client.do(name, "ask", context=0.1 * (t % 7))
+        client.do(name, "tell", decision=decision["decision"], measurement=2.0 - decision["action"])
+    for limits in ({"min_dwell": 2}, {"max_step": 0.5}):
+        client.change(name, limits=limits)
+        turns(client, name, 4)
+    assert client.see(name, "trial")["trial"]["pairs"] == 10

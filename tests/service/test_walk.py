@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from service.running import Client, served
+from service.running import QUICK, Client, served
 
 from holdcourse.service.core import tokens
 
@@ -33,6 +33,23 @@ def walk():
     found = Walk()
     yield found
     threading.setprofile(None)
+
+
+def test_an_ask_of_a_fleet_passes_few_modules_too(walk, tmp_path):
+    _, secret = tokens.make(tmp_path / "tokens.json", "plant", ("ask", "tell", "admin"), ("a",))
+    ours = {name: value for name, value in QUICK.items() if name != "id"} | {"id": "a", "count": 3}
+    with served(tmp_path / "data", tmp_path / "tokens.json") as url, Client(url, token=secret) as client:
+        client.checked(client.post("/fleets", json=ours), 201)
+        client.checked(client.post("/fleets/a/ask", json={"context": 0.5}), 200)
+        client.checked(client.post("/fleets/a/tell", json={"call": 0, "measurements": [1.0] * 3}), 200)
+    threading.setprofile(walk)
+    with served(tmp_path / "data", tmp_path / "tokens.json") as url, Client(url, token=secret) as client:
+        client.checked(client.get("/fleets/a"), 200)
+        walk.on = True
+        assert client.checked(client.post("/fleets/a/ask", json={"context": 0.25}), 200)["call"] == 1
+        walk.on = False
+    assert len(walk.modules) > 4
+    assert len(walk.modules) <= MOST, ", ".join(walk.modules)
 
 
 def test_an_ask_over_http_passes_few_modules(walk, tmp_path):

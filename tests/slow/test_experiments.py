@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.sweep_process import sweeping
 
 from holdcourse.experiments.paper import OVER_TIME, SyntheticConfig, SyntheticPlan, WindPlan
 from holdcourse.experiments.results import Results
@@ -55,30 +54,13 @@ def test_synthetic_costs_are_those_of_the_prototype(synthetic, record_property):
             assert found[name] / found["clairvoyant"] == pytest.approx(ratio, rel=0.10), (rho, name)
 
 
-SCRIPT = """
-import signal
-import sys
-from holdcourse.experiments import SyntheticPlan, run_sweep
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may begin with it ignored
-    plan = SyntheticPlan.model_validate_json(sys.argv[1])
-    print("go", flush=True)
-    run_sweep(plan.sweep(), sys.argv[2], workers=int(sys.argv[3]))
-"""
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "interrupt"])
 def test_ten_interruptions_end_in_the_same_bytes(tmp_path, how, record_property):
     plan = SyntheticPlan(functions=10, rounds=100, sweep_rho=(1.0,), sweep_rounds=100, world=SyntheticConfig(grid=10))
     run_sweep(plan.sweep(), tmp_path / "whole", workers=1)
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
     runs, chance, stopped, counts = tmp_path / "cut" / "runs", random.Random(7), 0, [0]
     for turn in range(10):
-        command = [sys.executable, str(script), plan.model_dump_json(), str(tmp_path / "cut"), str(1 + turn % 2)]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(command, start_new_session=True, **pipes) as child:
-            child.stdout.readline()
+        with sweeping(plan, tmp_path / "cut", 1 + turn % 2, tmp_path / "script.py") as child:
             # At a random moment after a random number of runs: pools take a while to start on a busy machine.
             enough = counts[-1] + chance.randrange(1, 40)
             while child.poll() is None and len(list(runs.glob("*.npz"))) < enough:

@@ -1,4 +1,4 @@
-"""Do the tests notice when limits, records, tokens or epochs are a little wrong? A sample of mutants of each.
+"""Do the tests notice when limits, records, tokens, settings or epochs are a bit wrong? A sample of mutants of each.
 
 The survivors are listed in the summary of the run; docs/durability.md says what was made of those of the last full one.
 """
@@ -22,12 +22,13 @@ MODULES = {
     "holdcourse.running.file_storage": ("running/test_log.py", "running/test_record_edges.py"),
     "holdcourse.running.database": ("running/test_log.py", "running/test_record_edges.py"),
     "holdcourse.service.core.tokens": ("service/test_tokens.py",),
-    "holdcourse.service.core.epochs": (
-        "service/test_epochs.py",
-        "service/test_modes.py",
+    "holdcourse.service.core.configuration": (
+        "service/test_settings.py",
         "service/test_sizes.py",
         "service/test_limits.py",
+        "service/test_trials.py",
     ),
+    "holdcourse.service.core.epochs": ("service/test_epochs.py", "service/test_modes.py", "service/test_limits.py"),
 }
 
 

@@ -24,14 +24,14 @@ def refits(monkeypatch):
     No policy says that from outside, and this is the one place where it happens.
     """
     told = []
-    take_over = FittedPosterior._take_over
+    take_over = FittedPosterior._take_over  # private, and so is what was given at first: see above
 
     def noted(posterior, found):
         if found.inner is not None:
-            told.append(posterior.observations - posterior._given)
+            told.append(posterior.observations - posterior._given)  # as above
         take_over(posterior, found)
 
-    monkeypatch.setattr(FittedPosterior, "_take_over", noted)
+    monkeypatch.setattr(FittedPosterior, "_take_over", noted)  # as above
     return told
 
 

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
 from holdcourse.learning.kernels import Kernel
-from holdcourse.learning.posteriors.protocol import Prior
+from holdcourse.learning.posteriors.exact import Prior
 from holdcourse.learning.posteriors.temporal import TemporalPosterior
 
 ROUNDS = 100_000

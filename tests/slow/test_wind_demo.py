@@ -108,7 +108,7 @@ def test_every_control_answers(folder):
     assert re.search(r"went from \d+ m to \d+ m", found["move"])
     assert re.search(r"price of the move\s+[\d.]+ kWh", found["move"])
     assert re.search(r"The plan behind it: 12 hours ahead, against staying at \d+ m", found["move"])
-    assert "Expected to be left: +" in found["move"]
+    assert "Expected net gain: +" in found["move"]
     assert "Perfect hindsight" in found["clairvoyant"]
     assert found["hover"] != found["other chart"]
 

@@ -36,6 +36,15 @@ def test_with_a_year_of_history_or_more_it_beats_the_best_fixed_altitude_in_hind
         assert (rows.mean(axis=0) >= none).all()
 
 
+@pytest.mark.parametrize("name", wind_time.OTHER_WINDS)
+def test_in_other_winds_it_is_not_below_the_fixed_altitude(name, record_property):
+    """At no price by more than 0.3 points in the mean over the years, with a history that is right."""
+    made = wind_time.in_other_winds(name)
+    gain = (made["wind-planner"] - made["fixed"]).mean(axis=0)
+    record_property(f"wind {name}, against fixed", "  ".join(f"{value:+.2f}" for value in gain))
+    assert (gain >= -0.3).all()
+
+
 @pytest.mark.parametrize("known", [0, 14])  # days of history
 def test_ten_minute_data_are_no_worse_than_their_hourly_means(known, shared_data, record_property):
     data = load(str(shared_data / "wind" / "wrf_foxes_200901_10min.csv")).onto(np.linspace(50.0, 500.0, 25))

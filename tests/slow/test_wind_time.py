@@ -66,15 +66,19 @@ def another_site(folder):
 
 
 def test_another_site(shared_data, record_property):
-    """Two weeks of history only: no worse than fixed."""
+    """Two weeks of history only, which are not learned from: no worse than fixed, but for rho 4."""
     found = measured(record_property, "wind, January 2009", another_site(shared_data))
-    assert (found["wind-planner"] >= found["fixed"]).all()
+    assert (found["wind-planner"] >= found["fixed"])[WITHOUT_HISTORY].all()
     assert (found["wind-planner"] > found["gp-md"]).all()
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="3.7 points at rho 1: two weeks are believed less since decision 33"
-)
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="0.3 points below at rho 4 since decision 80")
+def test_another_site_at_rho_4(shared_data):
+    found = another_site(shared_data)
+    assert found["wind-planner"][1] >= found["fixed"][1]
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="3.9 points at rho 1: two weeks are not learned from")
 def test_another_site_where_moving_is_cheap(shared_data):
     found = another_site(shared_data)
     assert (found["wind-planner"] - found["fixed"])[PHYSICAL].min() >= 4

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from helpers.trial_tables import sample
 
+from holdcourse.deciding.trial import POLICY
 from holdcourse.trials.adjustment import Known, guesses
 from holdcourse.trials.answer import adjusted_pairs, answer, looks_of
 from holdcourse.trials.blocks import Blocks
-from holdcourse.trials.intervals import bounds_of_mean, critical_values, pairs_needed, running_means
+from holdcourse.trials.intervals import FIRST_ANSWER, bounds_of_mean, critical_values, pairs_needed, running_means
 
 
 def trials(seed, trials=1500, pairs=150, gain=0.0, heavy=False):
@@ -116,7 +117,10 @@ def test_a_reference_shortens_the_interval():
 
 def test_carry_over_is_found_where_it_is():
     table = sample(9, pairs=60)
-    assert not answer(Blocks(**table)).carry_over.found
+    calm = answer(Blocks(**table))
+    assert not calm.carry_over.found
+    assert any("there is no sign of carry-over from block to block" in words for words in calm.words())
+    assert any(words.startswith("Without the first 3 rounds") for words in answer(Blocks(**table), drop=3).words())
     late = np.arange(480) % 4 == 0
     other_arm = np.where(late, 1 - table["arm"], table["arm"])  # the first round still feels the other arm
     table["cost"] = table["cost"] + 3 * (table["arm"] - other_arm)
@@ -157,7 +161,9 @@ def test_the_sequence_is_what_the_mixture_says():
 def test_words_and_data():
     early = answer(Blocks(**sample(1, pairs=3)))
     assert early.verdict == "too early"
-    assert early.words() == ["Too early to say anything: 3 pairs of blocks so far."]
+    said = "Too early to say anything: 3 pairs of blocks so far. The first answer comes after 11 pairs (88 rounds)."
+    assert early.words() == [said]
+    assert np.isfinite(critical_values(FIRST_ANSWER, "sequence")).tolist() == [*[False] * 10, True]
     assert answer(Blocks(block=[], arm=[], cost=[])).verdict == "too early"
     overridden = np.zeros(480, dtype=bool)
     overridden[:5] = True
@@ -201,3 +207,73 @@ def test_an_answer_whatever_was_measured(pairs, kind):
         if kind == "nothing":
             assert found.verdict in ("too early", "undecided")
             assert math.isnan(found.percent.value)
+
+
+def test_arms_that_cost_the_same_are_not_told_apart():
+    table = sample(3, pairs=20)
+    found = answer(Blocks(**{**table, "cost": np.full(160, 10.0), "movement": None}))
+    assert found.verdict == "undecided"
+    assert found.words()[0].startswith("Undecided: in each of 20 pairs of blocks both arms cost the same")
+    assert "more pairs" not in " ".join(found.words())
+
+
+def test_a_small_percentage_keeps_its_digits():
+    table = sample(3, pairs=30, movement=None)
+    found = answer(Blocks(**{**table, "cost": 1e6 + table["cost"]}))
+    assert found.verdict == "it pays"
+    low, high = found.percent.always_low, found.percent.always_high
+    assert 0 < low < high < 0.001
+    shown = found.words()[0].split("interval ")[1].split(" %")[0].split(" to ")
+    assert [float(end) for end in shown] == pytest.approx([low, high], rel=0.1)
+
+
+def test_losses_that_go_with_an_arm_are_told():
+    """What the coin alone would deal out is not; a machine that falls silent in the policy's blocks is."""
+    table = sample(5, pairs=40)
+    chance = np.random.default_rng(0).random(320) < 0.2
+    by_arm = (table["arm"] == POLICY) & (np.random.default_rng(1).random(320) < 0.2)
+    even, uneven = (
+        answer(Blocks(**{**table, "cost": np.where(lost, np.nan, table["cost"])})) for lost in (chance, by_arm)
+    )
+    assert abs(even.uneven) < 3
+    assert not any("chance explains" in words for words in even.words())
+    assert uneven.uneven > 3
+    assert any(words.startswith("The policy's rounds were lost more often") for words in uneven.words())
+    silent = answer(Blocks(**{**table, "cost": np.where(table["arm"] == POLICY, np.nan, table["cost"])}))
+    assert (silent.verdict, silent.pairs, silent.left_out) == ("too early", 0, (0, 40))
+    assert any(words.startswith("40 pairs of blocks could not be counted") for words in silent.words())
+
+
+def test_chance_seldom_looks_like_losses_that_go_with_an_arm():
+    """Losses come in runs, and the coin deals out runs: over many trials three deviations are seldom."""
+    found = []
+    for seed in range(400):
+        table = sample(seed, pairs=40)
+        failing = np.repeat(np.random.default_rng(seed).random(40) < 0.3, 8)
+        found.append(
+            Blocks(**{**table, "cost": np.where(failing & (np.arange(320) % 8 < 3), np.nan, table["cost"])}).uneven
+        )
+    assert np.mean(np.abs(found) > 3) < 0.01
+    assert np.std(found) == pytest.approx(1.0, abs=0.15)
+
+
+def test_an_arm_that_was_not_followed_is_told():
+    table = sample(6, pairs=30)
+    overridden = (table["arm"] == POLICY) & (np.arange(240) % 2 == 0)
+    said = answer(Blocks(**table, overridden=overridden)).words()
+    assert any(words.startswith("In 50 % of the policy's rounds something else ran") for words in said)
+    assert not any("of the baseline's rounds something else ran" in words for words in said)
+
+
+def test_one_pair_that_makes_the_scatter_is_named():
+    table = sample(7, pairs=30)
+    assert answer(Blocks(**table)).outlying is None
+    wrong = table["cost"].copy()
+    wrong[100] = 1e6
+    assert answer(Blocks(**{**table, "cost": wrong})).outlying == 100 // 8
+
+
+def test_a_reference_that_never_changes_is_no_help():
+    table = sample(8, pairs=20)
+    assert answer(Blocks(**table, reference=np.full(160, 5.0))).adjusted_by == ("the level before",)
+    assert answer(Blocks(**table, reference=table["cost"])).adjusted_by == ("the level before", "the reference")

@@ -80,6 +80,27 @@ def test_words_table_and_data():
     json.dumps(hopeless.to_data(), allow_nan=False)
 
 
+def test_words_where_percentages_say_little():
+    """No scatter at all, a bill that is nearly zero, a gain that is many times it, and rounds that last for ever."""
+    still = np.zeros(400)
+    constant = plan_of(Paths(still + 9, still + 10, still, still), gain=5, blocks=[2])
+    assert constant.best.deviation == 0
+    assert constant.best.weeks(5) == 2 * 2 * 11 / 168
+    assert any("do not scatter at all" in words for words in constant.words)
+    paths = weather(4)
+    near_zero = Paths(
+        paths.policy - paths.baseline.mean() + 0.02,
+        paths.baseline - paths.baseline.mean() + 0.02,
+        paths.policy_movement,
+        paths.baseline_movement,
+    )
+    said = plan_of(near_zero, blocks=[2]).words
+    assert any(words.startswith("Costs above and below zero nearly cancel") for words in said)
+    assert not any("e+" in words for words in said)
+    assert not any("nearly cancel" in words for words in plan_of(paths, blocks=[2]).words)
+    assert "No block length" in plan_of(paths, gain=5, hours=1e6).words[0]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -131,7 +152,10 @@ def test_a_rehearsal_shows_what_learning_changes():
     assert learned.heard == 1
     assert "less than alone" in " ".join(learned.words)
     unsure = replace(learned, learning=0.2, learning_error=0.6)
-    assert "by +0.2 ± 0.6 points, as far as the rehearsal can tell" in unsure.words[-1]
+    assert (
+        "In rehearsal, what the arms learn from each other's blocks changes the answer by +0.2 ± 0.6 points"
+        in unsure.words[-1]
+    )
     assert "points" not in " ".join(replace(unsure, learning_error=0.4).words)
 
 
@@ -151,14 +175,14 @@ def test_the_share_is_where_the_answer_comes_out_even():
     assert plan.learning == pytest.approx(4 * 0.35 - 2 * 0.35**2 - 1.2)
     assert [effect for _, effect in plan.rehearsed] == pytest.approx([-1.2, 0.3, 0.8])
     assert told == [(share, coin) for share in (1.0, 0.0, 0.5) for coin in (7, 8)] + [(0.35, 9), (0.35, 10)]
-    assert "Let each arm learn from 35 % of the other's rounds (heard=0.35;" in " ".join(plan.words)
+    assert "Let each arm learn from 35 % of the other's rounds (heard=0.35," in " ".join(plan.words)
     # Off by 0.13 where the answer changes by 4 - 4 * 0.35 points with the whole share: known to 5 %.
     assert replace(plan, learning_error=0.13).share_error == pytest.approx(0.05)
     assert math.isnan(replace(plan, rehearsed=()).share_error)
-    assert "as good as alone" in " ".join(plan.words)
+    assert "it does as well in its blocks as it would alone" in " ".join(plan.words)
     never = replace(plan, heard=0.0, rehearsed=((0.0, 0.2), (0.5, 0.5), (1.0, 0.9)))  # no share comes out even
-    assert "as good as alone" not in " ".join(never.words)
-    assert "it comes nearest to what it is alone" in " ".join(never.words)
+    assert "as it would alone" not in " ".join(never.words)
+    assert "it comes closest to what it would do alone" in " ".join(never.words)
     assert plan.to_data()["heard"] == 0.35
     assert plan_of(paths, gain=3, blocks=[2], rehearse=rehearse, rehearsals=0).heard == 1
 
@@ -191,7 +215,7 @@ def test_coins_are_thrown_until_they_make_less_than_half_of_the_error():
     hours = paths.rounds * few.best.hours
     assert few.luck(hours / 168 / 20) == pytest.approx(few.learning_error * np.sqrt(20))
     assert math.isnan(rehearsed(0.5, 0).luck(4.0))
-    assert "which no plan can know" in " ".join(replace(few, learning_error=1.0).words)
+    assert "which no plan can foresee" in " ".join(replace(few, learning_error=1.0).words)
 
 
 def test_the_rule_of_a_trial_books_what_each_arm_would_pay_alone():

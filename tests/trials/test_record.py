@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,14 @@ def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, heard=1.0, limits=
     return hand
 
 
+def test_a_trial_that_ended_before_its_first_answer_says_so(tmp_path):
+    played(tmp_path / "a.log", rounds=12)
+    found = read_trial(tmp_path / "a.log")
+    ended = "It ended before that. Begin another one, of 22 blocks or more."
+    assert ended not in summary(found, answer(found.blocks))
+    assert ended in summary(replace(found, over=True), answer(found.blocks))
+
+
 @pytest.mark.parametrize("limits", [None, hc.Limits(max_step=0.25), hc.Limits(min_dwell=3)])
 def test_the_table_is_what_the_rounds_add_up_to(tmp_path, limits):
     def act(t, whose):
@@ -78,6 +87,18 @@ def test_what_was_taken_back_is_lost_and_gains_are_gains(tmp_path):
     assert table.maximise
     np.testing.assert_array_equal(table.cost, [1.0, np.nan, 3.0, 4.0])
     assert table.lost.sum() == 1
+
+
+def test_a_round_that_still_runs_is_not_lost(tmp_path):
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), block=2)
+    with hc.Controller(policy, start=0.5, log=tmp_path / "a.log") as controller:
+        for y in (1.0, None, 3.0):
+            controller.tell(controller.ask(context=[0.1]).id, y)
+        last = controller.ask(context=[0.1])
+        table = read_trial(tmp_path / "a.log").blocks
+        assert (len(table.block), table.lost.sum(), table.pairs) == (3, 1, 0)
+        controller.tell(last.id, 4.0)
+    assert read_trial(tmp_path / "a.log").blocks.pairs == 1
 
 
 def test_a_wind_record_is_in_energy(tmp_path):
@@ -124,6 +145,49 @@ def test_the_report_says_what_the_answer_says(tmp_path):
     assert len(paths[3].read_text().splitlines()) == 81
     assert len(to_data(found, measured)["net"]) == 20
     assert not any("learns" in sentence for sentence in summary(found, measured))
+
+
+def test_the_report_says_what_is_odd(tmp_path):
+    """A reference that hardly comes, one that never changes, a reading that cannot be right."""
+    with hc.Controller(hc.trial(hc.gp_md(LINE, noise_std=0.1), 0.5, block=2), log=tmp_path / "a.log") as controller:
+        for t in range(60):
+            y = 1e6 if t == 21 else 10.0 + t % 3
+            controller.tell(controller.ask(context=[0.1]).id, y, reference=float(t % 3) if t % 2 else None)
+    found = read_trial(tmp_path / "a.log")
+    said = summary(found, answer(found.blocks))
+    assert "The reference is missing in 30 of 60 rounds; it helps only if both blocks have it." in said
+    began = found.began[20].replace("T", " ")[:16]
+    assert any(words.startswith(f"One pair of blocks, which began at {began} UTC, makes more") for words in said)
+    constant = replace(found, blocks=replace(found.blocks, reference=np.full(60, 7.0)))
+    assert "The reference was 7 in every round, so it does not help." in summary(constant, answer(constant.blocks))
+
+
+@pytest.mark.parametrize("says", [False, True])
+def test_operators_who_never_say_where_the_machine_was_are_told_so(tmp_path, says):
+    with hc.Controller(
+        hc.trial(hc.gp_md(LINE, noise_std=0.1), "operators", block=1), log=tmp_path / "a.log"
+    ) as controller:
+        for t in range(4):
+            decision = controller.ask(context=[0.1])
+            people = decision.turn.whose == "baseline"
+            controller.tell(decision.id, 1.0, **({"applied": 0.25} if says and people and t > 1 else {}))
+    found = read_trial(tmp_path / "a.log")
+    assert found.untold is not says
+    said = summary(found, answer(found.blocks))
+    assert any(words.startswith("Nobody has reported which settings the operators ran") for words in said) is not says
+
+
+def test_pictures_are_in_units_where_the_bill_may_be_zero(tmp_path):
+    rng = np.random.default_rng(0)
+    with hc.Controller(hc.trial(hc.gp_md(LINE, noise_std=0.1), 0.5, block=2), log=tmp_path / "a.log") as controller:
+        for t in range(160):  # a bill that is clearly above zero at first, and may be zero in the end
+            y = (5.0 if t < 60 else -3.0) + rng.normal()
+            controller.tell(controller.ask(context=[0.1]).id, y)
+    found = read_trial(tmp_path / "a.log")
+    measured = answer(found.blocks)
+    assert np.isfinite(measured.looks_in_percent.always_low[12])
+    assert np.isnan(measured.percent.always_low)
+    assert "against the baseline in kWh a round, after every pair" in page(found, measured)
 
 
 def test_what_an_arm_heard_stands_in_the_record(tmp_path):

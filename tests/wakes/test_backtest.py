@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ import pytest
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.wakes.backtest import backtest, cheapest
+from holdcourse.wakes.farm import Farm
 from holdcourse.wakes.handover import steering_policy
-from holdcourse.wakes.offsets import choice, in_zone, jumps, rate_limited
+from holdcourse.wakes.offsets import build_table, choice, in_zone, jumps, rate_limited
 from holdcourse.wakes.planning import PlannedEnergy, degree_prices, follow, steering_problem, wake_planner
 from holdcourse.wakes.report.page import page, write_report
-from holdcourse.wakes.report.tables import as_data, write_decisions
+from holdcourse.wakes.report.tables import as_data, comparison, words, write_decisions
 from holdcourse.wakes.result import RULES, Study
 from holdcourse.wakes.table import EnergyTable
 from holdcourse.wakes.world import SteeringWorld, around, gp_md_on
@@ -30,6 +32,60 @@ def test_our_front_is_above_the_rules_at_their_travel(found):
             assert found.gain_at(point.travel) > point.gain, (name, point)
     lookup = found.fronts["lookup"][0]
     assert found.travel_for(0.95 * lookup.gain) < lookup.travel / 3
+
+
+def test_how_much_more_a_front_makes_is_told_by_weeks(found):
+    """At the travel of every rule: the difference, and an interval around it that weeks of both together give."""
+    rows = comparison(found)
+    assert [row["policy"] for row in rows] == [name for name in RULES for _ in found.fronts[name]]
+    weeks = found.weeks * 168.0 / found.rounds.hours
+    for row, points in zip(rows, [found.fronts[row["policy"]] for row in rows], strict=True):
+        (point,) = [point for point in points if point.setting == row["setting"]]
+        assert row["more"] == pytest.approx(found.gain_at(point.travel) - point.gain)
+        assert row["more_low"] < row["more"] < row["more_high"]
+    # Half way between two points of a front one runs each of them for half of the time.
+    one, two = found.fronts["wake-planner"][1:3]
+    made = found.front_weeks["wake-planner"][1:3]
+    middle = (one.travel + two.travel) / 2
+    assert found.gain_at(middle) == pytest.approx((one.gain + two.gain) / 2)
+    np.testing.assert_allclose(found.weeks_at(middle), (made[0] + made[1]) / 2)
+    np.testing.assert_allclose(found.weeks_at(0.0), found.weekly(found.base))
+    assert made[0].sum() == pytest.approx(found.base[: int(weeks)].sum(), rel=0.02)
+
+
+def test_without_a_front_nothing_is_said_of_one(table, winter):
+    study = Study(policies=("lookup", "hysteresis", "wake-planner"), hysteresis=(8.0,), front=(), folds=2)
+    found = backtest(table, winter, study)
+    assert comparison(found) == []
+    assert words(found) == []
+    assert "ours with as much travel" not in page(found)
+
+
+def test_a_gain_in_more_wind_than_the_table_knows_is_a_warning(found):
+    assert not any("up to which FLORIS was asked" in text for text in found.warnings)
+    slower = replace(found, table=replace(found.table, speeds=found.table.speeds - 6.0))
+    told = [text for text in slower.warnings if "up to which FLORIS was asked" in text]
+    assert len(told) == 1
+    assert "more wind than the 8 m/s" in told[0]
+
+
+def test_one_week_is_one_week(table):
+    record = hc.wakes.bundled_record().between("2014-01-01", "2014-01-10")
+    found = backtest(table, record, Study(policies=("wake-planner",), front=(), folds=2))
+    assert found.conclusion.endswith("; 1 week is too few to conclude anything.")
+    assert "The record has 1 whole week. Fewer than 6 say nothing about a year." in found.warnings
+
+
+def test_a_single_turbine_has_no_wakes_to_steer():
+    alone = Farm("Lonely", ("T1",), np.zeros(1), np.zeros(1), np.full(1, 82.0))
+    with pytest.raises(InvalidInput, match="Lonely has one turbine, which stands in no wake"):
+        build_table(SimpleNamespace(farm=alone))
+
+
+def test_a_true_table_of_other_settings_is_refused(table, winter):
+    few = replace(table, offsets=table.offsets[:10], power=table.power[:, :, :10], n=10)
+    with pytest.raises(InvalidInput, match="other settings"):
+        backtest(table, winter, truth=few)
 
 
 def test_fronts_rise_with_travel_and_hindsight_is_above_all(found):
@@ -174,10 +230,18 @@ def test_a_hysteresis_by_hand():
 def test_a_rate_limit_by_hand():
     """One degree per degree, steps of 10: rising and falling passes meet in the middle of a jump by 40."""
     offsets = np.where((np.arange(36) >= 10) & (np.arange(36) < 20), 40.0, 0.0)
-    found = rate_limited(little_table(offsets), 1.0, per_speed=1000.0, step=5.0)[:, 0, 0]
+    found = rate_limited(little_table(offsets), 1.0, per_speed=1000.0)[:, 0, 0]
     # rising: 0 before 10, then 10, 20, 30, 40; falling: 30, 20, 10 before 10, then 40: the mean of both.
     assert found[6:15].tolist() == [0.0, 5.0, 10.0, 15.0, 25.0, 30.0, 35.0, 40.0, 40.0]
     assert np.abs(np.diff(found, append=found[0])).max() <= 10.0
+
+
+def test_a_small_rate_leaves_small_offsets():
+    """A table of 5 degrees at a fifth of a degree per degree: whole degrees are left, not whole steps of the table."""
+    offsets = np.where((np.arange(36) >= 10) & (np.arange(36) < 12), 5.0, 0.0)
+    found = rate_limited(little_table(offsets), 0.2, per_speed=1000.0)[:, 0, 0]
+    # rising: 2, 4, 2, 0 from 10 on; falling: 0, 2, 4 up to 11 and then 2, 4 from 9 on: the mean of both, rounded.
+    assert found[8:14].tolist() == [0.0, 1.0, 3.0, 3.0, 1.0, 0.0]
 
 
 def test_settings_are_taken_by_what_they_add():
@@ -223,7 +287,7 @@ def test_offsets_that_nobody_computed_need_floris(table, winter):
     ("given", "message"),
     [
         ({"policies": ("lokup",)}, "did you mean lookup"),
-        ({"folds": 1}, "two parts at least"),
+        ({"folds": 1}, "at least two parts"),
         ({"noise": 2.0}, "from 0 to below 1"),
         ({"hysteresis": (-1.0,)}, "numbers above 0"),
     ],

@@ -19,6 +19,7 @@ from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
 from holdcourse.wakes import planning
 from holdcourse.wakes.backtest import joint_energy
 from holdcourse.wakes.clusters import build_clusters, clusters_of, interplay, load_table
+from holdcourse.wakes.farm import Farm
 from holdcourse.wakes.groups import GroupedModel
 from holdcourse.wakes.report.page import page
 from holdcourse.wakes.result import Study
@@ -212,6 +213,19 @@ def test_a_farm_that_was_stopped_between_two_clusters_goes_on(road, tmp_path):
         assert [controller.pending for controller in farm.controllers] == [[], []]
 
 
+def test_a_cluster_of_one_turbine_answers_with_its_offset(table, drift):
+    farm = table.farm
+    alone = replace(
+        table,
+        farm=Farm("alone", farm.turbines[:1], farm.x[:1], farm.y[:1], farm.diameter[:1]),
+        offsets=np.array([[0.0], [10.0], [20.0]]),
+        power=table.power[:, :, :3],
+        n=3,
+    )
+    with hc.wakes.FarmController([hc.wakes.wake_planner(alone, drift)]) as controller:
+        assert list(controller.ask([158.0, 8.2, 35]).offsets) == list(farm.turbines[:1])
+
+
 def test_policies_that_are_no_farm_are_refused(road):
     _, _, found = road
     policies = hc.wakes.steering_policies(found)
@@ -276,7 +290,7 @@ def test_from_the_command_to_a_policy_for_each_cluster(road, winter, monkeypatch
     ("given", "error", "message"),
     [
         ({"study": Study(policies=("wake-learner",))}, InvalidInput, "wake-learner cannot run a farm in clusters"),
-        ({"model": None}, MissingExtra, "computed by FLORIS"),
+        ({"model": None}, MissingExtra, "FLORIS computes"),
         ({"truth": hc.wakes.bundled_table()}, InvalidInput, "leave out truth="),
     ],
 )

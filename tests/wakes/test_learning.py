@@ -20,6 +20,7 @@ def told(model, rounds, contexts, factor, noise=0.02, seed=0):
     for t in range(rounds):
         context = contexts[t % len(contexts)]
         action = int(random.integers(model.problem.n))
+        # Private: the features of every setting are nobody else's concern.
         given, lost, *_ = model._read(model._expected_features, context)
         surplus = factor * given[action] - lost[action]
         model.learn(action, context, float(surplus + noise * random.standard_normal()))

@@ -66,8 +66,8 @@ def test_a_row_for_each_turbine_and_time():
         ({"wind_direction": [8.0, 5000.0]}, "wind direction at .* is 5000"),
         ({"wind_speed [knots]": [8.0, 9.0], "wind_speed": None}, "is in knots; convert it to m/s"),
         ({"wind_direction": [0.5, 6.2]}, "looks like radians.*wind_direction .deg."),
-        ({"wind_direction": [8.0, -999.0]}, "is -999 .* Leave the cell empty where it is missing"),
-        ({"wind_speed": [5.0, -999.0]}, "is -999 .* Leave the cell empty where it is missing"),
+        ({"wind_direction": [8.0, -999.0]}, "is -999 .* Leave the cell empty if it is missing"),
+        ({"wind_speed": [5.0, -999.0]}, "is -999 .* Leave the cell empty if it is missing"),
         ({"wind_speed": None}, "which column is the wind speed.*speed="),
     ],
 )
@@ -182,3 +182,16 @@ def test_directions_may_be_counted_from_minus_180_and_turbines_have_rows_of_thei
     found = read_record(rows)
     np.testing.assert_allclose(found.direction, [350.0, 190.0])
     np.testing.assert_allclose(found.speed, [8.0, 9.0])
+
+
+def test_rows_of_one_time_and_gaps_are_told():
+    """A file of two turbines, a row for each and time, whose logger stood still for a quarter of the day."""
+    times = np.datetime64("2015-01-01T00:00") + np.arange(144) * np.timedelta64(10, "m")
+    there = np.r_[times[:60], times[96:]]
+    frame = {"time": [f"{time}Z" for time in there] * 2, "wd": [350.0] * len(there) + [10.0] * len(there)}
+    record = hc.wakes.read_record(frame | {"ws": [8.0] * len(there) + [9.0] * len(there)})
+    assert record.direction[0] == pytest.approx(0.0, abs=1e-9)
+    assert record.speed[0] == 8.5
+    assert record.coverage == pytest.approx(0.75)
+    assert "216 rows of 108 times: the mean of the rows of one time is taken" in record.notes
+    assert record.notes[-1] == "the readings cover 75.0 % of the time: nothing is judged or learned in the gaps"

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import bundled, machine
+from holdcourse.wind.backtest.handover import curve_of
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.files import awesio
 from holdcourse.wind.files.awesio import read_awesio, write_awesio
-from holdcourse.wind.report.curve_export import curve_of
 
 yaml = pytest.importorskip("yaml", reason="awesIO files need the extra: pip install 'holdcourse[wind]'")
 
@@ -182,7 +182,7 @@ probability_matrix: {data: [[[10, 20], [20, 0]], [[0, 50], [0, 0]]]}
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("a: [", "is no YAML"),
+        ("a: [", "is not YAML"),
         ("just text", "must be a table"),
         ("metadata: {schema: other.yml}", "not an awesIO file that we know"),
         (WITH_UNITS.replace("[1.0e3, 8000, 8000]", "[1, 2]"), "2 powers for 3 wind speeds"),
@@ -191,7 +191,7 @@ probability_matrix: {data: [[[10, 20], [20, 0]], [[0, 50], [0, 0]]]}
         (WITH_UNITS.replace("1.1", "-1.1"), "lies outside 0 to 10"),
         (LIMITS, "one of power_curves is needed"),
         (BOMB, "once its aliases"),
-        ("!!python/object/apply:os.system ['true']", "is no YAML"),
+        ("!!python/object/apply:os.system ['true']", "is not YAML"),
     ],
 )  # fmt: skip
 def test_files_that_are_refused(written, text, match):

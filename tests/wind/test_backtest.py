@@ -231,7 +231,7 @@ def test_conclusions(ours, verdict, words):
     assert found.verdict == verdict
     assert words in found.conclusion
     assert found.conclusion.startswith("gp-md would have made")
-    assert "than staying at 100 m, the altitude chosen on history" in found.conclusion
+    assert "than staying at 100 m, the best altitude in the history" in found.conclusion
     assert ("too few to conclude" in found.conclusion) == (verdict == "too few")
     assert ("In another" in found.conclusion) == (verdict != "too few")
     assert any(("nothing about a year" if verdict == "too few" else "seasons") in text for text in found.warnings)
@@ -254,8 +254,8 @@ def test_a_controller_that_stays_has_an_answer_of_its_own():
     assert stayed.stayed
     assert stayed.verdict == "stayed"
     assert stayed.conclusion == (
-        "wind-planner found nothing worth a move and stayed at 100 m, the altitude chosen on history (+0.00 % against "
-        "it; gp-md: +10.0 %); perfect hindsight would have made 10.0 % more."
+        "wind-planner found nothing worth a move and stayed at 100 m, the best altitude in the history (+0.00 % "
+        "against it; gp-md: +10.0 %); perfect hindsight would have made 10.0 % more."
     )
     for late, verdict in ((5, "stayed"), (200, "undecided")):  # hours on the way there, in the second piece
         actions = np.where((np.arange(rounds) >= 168) & (np.arange(rounds) < 168 + late), 1, home.actions)
@@ -275,7 +275,7 @@ def test_a_gain_over_a_poor_altitude_is_said_to_be_one():
         flight = replace(flight, actions=np.ones(1680, dtype=np.int64))
         both = replace(found, flights=found.flights | {"best-fixed": flight})
         assert both.verdict == "yes"
-        assert ("staying at 300 m would have made still more" in both.conclusion) == caveat
+        assert ("staying at 300 m would have made even more" in both.conclusion) == caveat
 
 
 def test_a_whole_year_needs_no_warning():
@@ -299,7 +299,7 @@ def test_conclusions_without_a_comparison():
     assert short.conclusion.endswith("2 weeks are too few to conclude anything.")
     fickle = made([-30.0, 31.0] * 5, [1.0] * 10)  # hardly anything in sum, and often less than nothing
     assert fickle.verdict == "no comparison"
-    assert "a difference in percent says nothing" in fickle.conclusion
+    assert "a percentage of it means nothing" in fickle.conclusion
 
 
 # ---- from wind data to results

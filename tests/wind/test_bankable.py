@@ -13,7 +13,7 @@ from scipy.stats import norm, weibull_min
 
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import bundled, machine
-from holdcourse.wind.backtest.bankable import (
+from holdcourse.wind.backtest.bankable import (  # private parts too: on data that no backtest has
     HOURS_PER_YEAR,
     Factors,
     Year,
@@ -25,7 +25,7 @@ from holdcourse.wind.backtest.bankable import (
     exceeded,
     weibull_fit,
 )
-from holdcourse.wind.backtest.knowing import Skill
+from holdcourse.wind.backtest.forecast_skill import Skill
 from holdcourse.wind.backtest.result import OURS
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.policy.planner import Taught
@@ -100,7 +100,7 @@ def test_the_bundled_years(result):
     assert gain == pytest.approx(found.exceeded("more", 0.5), rel=0.03)
     assert found.capacity_factor == pytest.approx(p50 / (121.44 * HOURS_PER_YEAR))
     assert [(each.what, each.tried) for each in found.calibration] == [("P50", 1), ("P75", 1), ("P90", 1), ("gain", 7)]
-    assert any("one try shows neither that P90 is right" in words for words in found.words)
+    assert any("one case shows neither that it is right" in words for words in found.words)
     assert found.weeks.sum(axis=0) == pytest.approx([3 * p50, 3 * found.exceeded("fixed", 0.5)], rel=0.01)
 
 
@@ -117,7 +117,7 @@ def test_factors(result):
     plain, stated = result.bankable, replace(result.bankable, factors=Factors(0.95, 0.03, 0.08))
     assert stated.exceeded("ours", 0.5) == pytest.approx(0.95 * 0.97 * plain.exceeded("ours", 0.5))
     assert stated.exceeded("ours", 0.9) < 0.95 * 0.97 * plain.exceeded("ours", 0.9)
-    assert any("stated as 8 %" in words for words in stated.words)
+    assert any("include your error of 8 %" in words for words in stated.words)
     for wrong in ({"availability": 0.0}, {"losses": 1.0}, {"uncertainty": -0.1}, {"availability": math.nan}):
         with pytest.raises(InvalidInput, match=next(iter(wrong))):
             Factors(**wrong)
@@ -178,7 +178,7 @@ def test_the_report_and_its_files(result, tmp_path):
         0.1 * result.bankable.exceeded("ours", 0.5), abs=0.01
     )
     assert (levels["calibration: gain", "95 %"]["held"], levels["calibration: gain", "95 %"]["tried"]) == ("7", "7")
-    for head in ("P90, kWh a year", "worth at P90, EUR a year", "of the plain policy, %", "worth, EUR"):
+    for head in ("P90, kWh a year", "worth at P90, EUR a year", "% of the plain policy", "worth, EUR"):
         assert head in page
     values = as_data([result])["sites"][0]["per_year"]
     assert values["currency"] == "EUR"
@@ -233,6 +233,36 @@ def test_what_did_not_pay_is_left_unread(stretch):
     assert used["both"] in ("forecast", "both")  # who knows what comes needs no lidar
     assert _worth_using([stretch], 1.0, Skill(1000.0, 1000.0))["forecast"] == ""
     assert _worth_using([], 1.0, Skill()) == {"lidar": "", "forecast": "", "both": ""}
+
+
+class _Told:
+    """A stretch of twenty weeks in which what is told brings so much a week, kWh, give or take one."""
+
+    step = 1.0
+
+    def __init__(self, **brings):
+        self.brings = {"": 0.0, **brings}
+
+    def actions(self, caution, skill, told=""):
+        return told
+
+    def net(self, told):
+        apart = np.random.default_rng(len(told)).normal(0.0, 1.0, 20)
+        return np.repeat(100.0 + self.brings[told] + apart * (told != ""), 168) / 168.0
+
+
+@pytest.mark.parametrize(
+    ("lidar", "forecast", "both", "used"),
+    [
+        (0.0, 0.0, 3.0, ""),  # by chance: neither had paid alone
+        (5.0, 0.0, 5.1, "lidar"),  # hardly more than with the lidar
+        (5.0, 0.0, 9.0, "both"),
+        (3.0, 6.0, 2.0, "forecast"),  # never less than the better one
+    ],
+)
+def test_both_are_used_where_the_second_adds_to_the_first(lidar, forecast, both, used):
+    found = _worth_using([_Told(lidar=lidar, forecast=forecast, both=both)], 1.0, Skill())
+    assert found == {"lidar": "lidar" * (lidar > 0), "forecast": "forecast" * (forecast > 0), "both": used}
 
 
 def test_errors_of_forecasts_are_as_stated():

@@ -53,10 +53,10 @@ def test_words_say_how_little_few_years_show():
     few = [Calibration("P90", 0.9, 1, 1, 1), Calibration("gain", 0.95, 7, 7, 4)]
     said = " ".join(calibration_words(few))
     assert "P90 in 1 of 1" in said
-    assert "7 of 7 tries, 4 of them apart" in said
-    assert "one try shows neither" in said
+    assert "7 of 7 cases, of which 4 do not overlap" in said
+    assert "one case shows neither" in said
     many = [Calibration("P90", 0.9, 18, 20, 20)]
     assert calibration_words(many) == [
-        "Years that reached what the years before them had said of them: P90 in 18 of 20."
+        "Each year was compared with what the years before it predicted. It reached P90 in 18 of 20."
     ]
     assert calibration_words([]) == []

@@ -10,10 +10,11 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
+from holdcourse.wind import bundled
 from holdcourse.wind.backtest.run import backtest
 from holdcourse.wind.physics import paper_curve, wind_world
 from holdcourse.wind.policy.candidates import Candidates
-from holdcourse.wind.policy.climate import STRANGE, general_climate, strangeness
+from holdcourse.wind.policy.climate import STRANGE, general_climate, learn_climate, strangeness
 from holdcourse.wind.policy.filter import ExpectedEnergy
 from holdcourse.wind.policy.planner import wind_planner
 from holdcourse.wind.policy.policies import Past, Setting
@@ -79,6 +80,23 @@ def test_a_wrong_history_is_dropped_for_good_and_a_right_one_never():
     for t, profile in enumerate(drawn(300, seed=4, climate=calm)):
         belief.condition(2, 300.0 + t, float(profile[2]))
     assert belief.climate == 1
+
+
+@pytest.mark.parametrize(("unit", "stronger"), [(1.0, 0.7), (1.0, 1.0), (1.0, 1.3), (1.94, 1.0)])
+def test_a_right_history_is_kept_wherever_the_machine_stays_and_one_in_knots_is_not(unit, stronger):
+    """Fronts are far out: a climate that expects too little spread must not seem right because of calm days."""
+    data = bundled("all")
+    past, year = data.between("2009-01-01", "2010-01-01"), data.between("2010-01-01", "2010-07-01")
+    heights = np.linspace(10.0, 750.0, 25)
+    before, hours = (part.time.astype("datetime64[s]").astype(np.int64) / 3600.0 for part in (past, year))
+    learned = learn_climate(before, unit * stronger * past.at(heights), heights)
+    candidates = Candidates((learned, general_climate(heights)), gauge=0.0)
+    speed = stronger * year.at(heights)
+    for action in (0, 3, 8, 16, 24):
+        belief = candidates.posterior(hc.Problem(heights, scale=0.01))
+        for hour, measured in zip(hours, speed[:, action], strict=True):
+            belief.condition(action, float(hour), float(measured))
+        assert (belief.climate == 0) is (unit == 1.0), heights[action]
 
 
 def test_it_goes_on_bit_by_bit():

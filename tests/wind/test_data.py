@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.files.data import Site, WindData
+from holdcourse.wind.files.data import Site, WindData, interpolate
 
 HEIGHTS = [10.0, 50.0, 200.0]
 
@@ -158,3 +158,22 @@ def test_a_record_shows_what_it_is() -> None:
     assert str(Site()) == "site not stated"
     assert "6 times" in repr(made())
     assert made(1).step == 1.0
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+def test_all_rows_at_once_are_interpolated_as_row_by_row(clamp: bool) -> None:
+    random = np.random.default_rng(4)
+    heights = np.round(np.exp(random.normal(5.0, 1.0, (300, 5))), -1) + 10.0  # some twice in a row
+    speed = random.random((300, 5)) * 20.0
+    speed[random.random((300, 5)) < 0.4] = np.nan
+    speed[7] = np.nan
+    wanted = np.log(np.append(heights[0], [15.0, 80.0, 900.0]))
+    expected = np.full((300, len(wanted)), np.nan)
+    for row, good in enumerate(np.isfinite(speed)):
+        order = np.argsort(heights[row, good], kind="stable")
+        logs = np.log(heights[row, good][order])
+        if good.any():
+            expected[row] = np.interp(wanted, logs, speed[row, good][order])
+            outside = (wanted < logs[0] - 1e-6) | (wanted > logs[-1] + 1e-6)
+            expected[row, outside & (not clamp)] = np.nan
+    assert np.array_equal(interpolate(wanted, heights, speed, clamp=clamp), expected, equal_nan=True)

@@ -9,7 +9,7 @@ import pytest
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.wind import bundled
-from holdcourse.wind.backtest.knowing import PUBLISHED, PUBLISHED_HOURS, Skill, fitted_skill
+from holdcourse.wind.backtest.forecast_skill import PUBLISHED, PUBLISHED_HOURS, Skill, fitted_skill
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.files.forecasts import Forecasts, read_forecasts
 
@@ -130,7 +130,7 @@ def test_ecmwf_open_data(tmp_path):
 def test_forecasts_of_another_time_are_refused():
     early = made_up(runs=5)
     elsewhere = Forecasts(early.time - np.timedelta64(3650, "D"), early.lead, HEIGHTS, early.speed, "old.csv")
-    with pytest.raises(InvalidInput, match=r"0 forecasts are of hours and heights .* give wind of the same time"):
+    with pytest.raises(InvalidInput, match=r"0 forecasts match hours and heights .* give wind of the same time"):
         fitted_skill([elsewhere], [RECORD])
 
 

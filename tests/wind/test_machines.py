@@ -97,7 +97,7 @@ def test_wtg_takes_the_table_of_the_standard_density(tmp_path):
     ("text", "match"),
     [
         ("<a/>", "no WindTurbineGenerator"),
-        ("no xml", "is no XML"),
+        ("no xml", "is not XML"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "document type"),
         (WTG.replace('WindSpeed="12"', 'WindSpeed="x"'), "no number"),
     ],

@@ -127,7 +127,7 @@ def test_a_worker_that_dies_loses_its_block_only(continent, whole, tmp_path, mon
 
 def test_a_block_that_kills_every_worker_is_told_with_a_remedy(continent, tmp_path, monkeypatch):
     monkeypatch.setattr(Mortal, "given", 0)
-    with pytest.raises(HoldcourseError, match=r"block 0 has lost 3 workers .* --block"):
+    with pytest.raises(HoldcourseError, match=r"block 0 has lost 3 workers .* side="):
         wind_map(continent, PLAN, tmp_path, side=1, executors=[lambda: Mortal(set(range(100)))])
 
 
@@ -183,7 +183,7 @@ def test_a_point_with_gaps_every_day_is_blank_and_the_others_are_there(tmp_path)
 
 
 def test_an_error_of_one_point_leaves_the_others(continent, whole, tmp_path, monkeypatch):
-    worked = run._worth
+    worked = run._worth  # private: what is done at one point, replaced by what fails at some
     calls = []
 
     def failing(*given):
@@ -192,7 +192,7 @@ def test_an_error_of_one_point_leaves_the_others(continent, whole, tmp_path, mon
             raise InvalidInput(f"{len(calls)} hours are odd")
         return worked(*given)
 
-    monkeypatch.setattr(run, "_worth", failing)
+    monkeypatch.setattr(run, "_worth", failing)  # as above
     found = wind_map(continent, PLAN, tmp_path)
     assert np.isfinite(found.figures["gain"]).sum() == 1
     assert found.blank == {"for example, 2 hours are odd": 2}  # numbers make no second reason
@@ -250,6 +250,23 @@ def test_written_as_netcdf_and_zarr_with_units(whole):
 def test_a_picture(whole):
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
     assert draw_map(whole).stat().st_size > 20_000
+
+
+@pytest.mark.parametrize("as_written", [[359.5, 359.75, 0.0], [0.0, 359.5, 359.75]])
+def test_a_region_across_greenwich_is_drawn_in_one_part(as_written):
+    east, columns = run.side_by_side(np.array(as_written))
+    assert east.tolist() == [-0.5, -0.25, 0.0]
+    assert [as_written[k] for k in columns] == [359.5, 359.75, 0.0]
+    assert run.side_by_side(np.array([170.0, -170.0]))[0].tolist() == [170.0, 190.0]  # and across the date line
+    assert run.side_by_side(np.array([3.0, 2.0, 1.0]))[1].tolist() == [2, 1, 0]
+    assert run.side_by_side(np.array([0.0, 120.0, 240.0]))[0].tolist() == [0.0, 120.0, 240.0]  # all around
+
+
+def test_a_missing_month_is_told(tmp_path):
+    ground, first, _, last = (str(path) for path in write_continent(tmp_path, 1, 1, 24 * 45, months=3))
+    found = wind_map([ground, first, last], PLAN, tmp_path / "map")
+    assert found.figures["coverage"][0, 0] == pytest.approx(2 / 3, abs=0.01)
+    assert "The record has gaps: at the median point 67 % of its hours were flown." in found.words
 
 
 def test_what_cannot_be_a_map(tmp_path, continent):

@@ -52,18 +52,18 @@ def test_a_policy_that_is_told_no_wind_cannot_fly(site):
 
 
 def test_each_part_of_a_record_is_flown_by_a_policy_that_did_not_see_it(tmp_path):
-    wind = hc.wind.bundled("test").between("2010-07-01", "2010-07-29")
+    wind = hc.wind.bundled("test").between("2010-07-01", "2010-08-26")
     told = []
     plan = Plan(low=50, high=500, count=4, movement="physical")
     paths, rehearse, hours = left_out_paths(wind, plan, progress=lambda what, done, total: told.append((done, total)))
     assert (hours, paths.rounds, told) == (1.0, len(wind), [(k, 4) for k in range(4)])
-    second = slice(168, 336)  # the second of four parts, flown with the other three as they are
-    rest = np.r_[0:168, 336:672]
+    second = slice(336, 672)  # the second of four parts, flown with the other three as they are
+    rest = np.r_[0:336, 672:1344]
     others = replace(wind, time=wind.time[rest], speed=wind.speed[rest])
     chosen = replace(
         plan,
-        begin="2010-07-08",
-        end="2010-07-15",
+        begin="2010-07-15",
+        end="2010-07-29",
         policies=("fixed", "wind-planner"),
         what_if=(),
         allow_later_history=True,
@@ -74,13 +74,13 @@ def test_each_part_of_a_record_is_flown_by_a_policy_that_did_not_see_it(tmp_path
 
     done = []
     table = rehearse(2, 0.5, 3, lambda rounds, total: done.append((rounds, total)))
-    assert (table.pairs, table.maximise, len(table.block)) == (168, True, 672)
+    assert (table.pairs, table.maximise, len(table.block)) == (336, True, 1344)
     assert done == sorted(done)
-    assert {total for _, total in done} == {672}
+    assert {total for _, total in done} == {1344}
     theirs = table.arm == 0
     np.testing.assert_allclose(table.cost[theirs], paths.baseline[theirs])
 
-    site = run_backtest(wind, None, replace(chosen, begin="2010-07-15", end=None))
+    site = run_backtest(wind, None, replace(chosen, begin="2010-07-29", end=None))
     site_policy(site, "wind-planner").save(tmp_path / "site.policy")  # learned from all of this wind
     again, _, _ = policy_paths(hc.load_policy(tmp_path / "site.policy"), wind)
     np.testing.assert_allclose(again.policy, paths.policy)

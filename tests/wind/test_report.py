@@ -21,8 +21,8 @@ from holdcourse.backtest.verdict import Verdict
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.wind import bundled
-from holdcourse.wind.backtest.result import planned_path
 from holdcourse.wind.backtest.run import Plan, run_backtest
+from holdcourse.wind.backtest.trace import planned_path
 from holdcourse.wind.report import page as page_module
 from holdcourse.wind.report.page import page, write_report
 from holdcourse.wind.report.tables import look, worth_showing

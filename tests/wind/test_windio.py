@@ -103,7 +103,7 @@ def test_a_backtest_on_it(tmp_path):
         (("height: [50, 200]", "height: [50, 50]"), "two or more above 0, each once"),
         (("  time: ", "  weibull_a: [1]\n  times: "), "holds weibull_a without times"),
         (("wind_resource:", "wind_resource: !include nothing.nc\nother:"), "there is no such file beside it"),
-        (("name: A", "name: [A"), "is no YAML"),
+        (("name: A", "name: [A"), "is not YAML"),
     ],
 )
 def test_what_cannot_be_flown_is_said(tmp_path, change, said):

@@ -223,7 +223,7 @@ def _congruence(A: Array, F: Array, rows: Indices, columns: Indices) -> None:
 
 @njit(cache=True)
 def _mix_columns(row: Array, F: Array, columns: Indices) -> None:
-    """The same for the columns only, in one row."""
+    """Replace the derivatives in one row by F times them; only the columns are mixed."""
     for p in range(len(columns)):
         d, start, size = columns[p, 0], columns[p, 1], columns[p, 2]
         one = start + size * (d > 1)

@@ -8,14 +8,18 @@ side, a lane for each, and each operation is one loop over the lanes.
 symbol     meaning                                                                            shape
 =========  =================================================================================  ============
 q          probability of each vertex given its parent                                       (vertices,)
-c_all      cost of each vertex, filled from the leaves up                                     (vertices,)
+c_above    cost of each internal vertex, filled from the leaves up                            (internal,)
 block k    lanes[k] vertices side by side with up to wide[k] children; its slots begin at
            begin[k], child j of lane i at begin[k] + j * lanes[k] + i
 vertex     the vertex of each lane, block after block, those of block k from top[k] on
 child      the vertex of each slot; the root, which is nobody's child, is padding             (slots,)
-speed,     eta / w and delta of each slot; of padding 1 and infinite, so that it is never     (slots,)
-delta      active
+speed,     eta / w and delta of each slot; of padding 1 and infinite, so that it is never
+delta      active; those of block k from given[k] on. In the first `even` blocks all
+           children are leaves, and those of one vertex have the same: one for each lane
 =========  =================================================================================  ============
+
+A million actions do not fit the cache, so what counts there is how much is read. Most slots are in even blocks: of each
+of these a round reads q, the cost and `child`, and writes the new q.
 
 The other symbols are those of `descent`. Sums are made child after child, so results differ from those of `descent` by
 rounding only.
@@ -80,6 +84,32 @@ def arranged(
     return child, order + n, begin[: blocks + 1], top[: blocks + 1], wide[:blocks]
 
 
+@njit(cache=True)
+def even_blocks(
+    speed: Array, delta: Array, child: Slots, n: int, begin: Ints, top: Ints, wide: Ints
+) -> tuple[Array, Array, Ints, int]:
+    """Keep one speed and one delta for each lane of the first blocks, as far as they are even: see the table."""
+    blocks = wide.size
+    given, even, kept = np.zeros(blocks + 1, np.int64), 0, 0
+    for k in range(blocks):
+        alike = even == k
+        L = top[k + 1] - top[k]
+        for i in range(begin[k], begin[k + 1]):
+            lane = begin[k] + (i - begin[k]) % L  # its first child is never padding
+            padding = delta[i] == np.inf
+            alike = alike and (padding or (child[i] < n and speed[i] == speed[lane] and delta[i] == delta[lane]))
+            if not alike:
+                break
+        even += alike
+        given[k + 1] = given[k] + (L if alike else begin[k + 1] - begin[k])
+    short_speed, short_delta = np.empty(given[blocks]), np.empty(given[blocks])
+    for k in range(blocks):
+        kept = given[k + 1] - given[k]
+        short_speed[given[k] : given[k] + kept] = speed[begin[k] : begin[k] + kept]
+        short_delta[given[k] : given[k] + kept] = delta[begin[k] : begin[k] + kept]
+    return short_speed, short_delta, given, even
+
+
 @njit(cache=True, error_model="numpy")
 def step(
     q: Array,
@@ -92,24 +122,30 @@ def step(
     begin: Ints,  # (blocks + 1,)
     top: Ints,  # (blocks + 1,)
     wide: Ints,  # (blocks,)
+    given: Ints,  # (blocks + 1,)
+    even: int,
 ) -> Array:
     """The new conditional probabilities, (vertices,)."""
-    out, c_all = np.empty(q.size), np.empty(q.size)
-    c_all[: costs.size] = costs
-    c_all[q.size - 1] = np.inf
+    n = costs.size
+    out, c_above = np.empty(q.size), np.empty(q.size - n)
+    c_above[q.size - n - 1 :] = np.inf  # of the root, which stands for padding; a tree of one leaf has nothing above
     most_slots, most_lanes = 0, 0
     for k in range(wide.size):
         most_slots = max(most_slots, begin[k + 1] - begin[k])
         most_lanes = max(most_lanes, top[k + 1] - top[k])
     s, a, c, x = np.empty(most_slots), np.empty(most_slots), np.empty(most_slots), np.empty(most_slots)
+    d = np.empty(most_slots)
     bits, few_bits = np.empty(most_slots, np.int64), np.empty(most_lanes, np.int64)
     b, steepest, lowest = np.empty(most_lanes), np.empty(most_lanes), np.empty(most_lanes)
     highest, mass, slope = np.empty(most_lanes), np.empty(most_lanes), np.empty(most_lanes)
     target, down, y = np.empty(most_lanes), np.empty(most_lanes), np.empty(most_lanes)
     for k in range(wide.size):
         base, slots, L, m = begin[k], begin[k + 1] - begin[k], top[k + 1] - top[k], wide[k]
-        d = delta[base : base + slots]
-        _gather(q, c_all, kappa, speed, d, child, base, slots, s, a, c)
+        rate, shift = speed[given[k] : given[k + 1]], delta[given[k] : given[k + 1]]
+        if k < even:
+            _gather_leaves(q, costs, kappa, rate, shift, child[base : base + slots], m, L, s, a, c, d)
+        else:
+            _gather(q, costs, c_above, kappa, rate, shift, child[base : base + slots], s, a, c, d)
         _shift(c, m, L, lowest, highest)
         _start(s, a, c, d, m, L, lowest, highest, b, steepest, mass, slope, target, down, y, few_bits)
         down[:L] = 0.0
@@ -123,7 +159,7 @@ def step(
                 break
         _settle(x, a, c, d, m, L, steepest, down, mass, slope)
         for i in range(L):
-            c_all[vertex[top[k] + i]] = lowest[i] + slope[i]
+            c_above[vertex[top[k] + i] - n] = lowest[i] + slope[i]
         for i in range(slots):
             out[child[base + i]] = x[i]
         if _any_still(steepest, L):
@@ -139,24 +175,55 @@ def step(
 @njit(cache=True, error_model="numpy", inline="always")
 def _gather(
     q: Array,
-    c_all: Array,
+    costs: Array,
+    c_above: Array,
     kappa: float,
-    speed: Array,
-    d: Array,
+    rate: Array,
+    shift: Array,
     child: Slots,
-    base: int,
-    slots: int,
     s: Array,
     a: Array,
     c: Array,
+    d: Array,
 ) -> None:
-    for i in range(slots):
-        v = child[base + i]
+    for i in range(child.size):
+        v = child[i]
         s[i] = q[v]
-        c[i] = c_all[v]
-    for i in range(slots):
+        c[i] = costs[v] if v < costs.size else c_above[v - costs.size]
+    for i in range(child.size):
+        d[i] = shift[i]
         s[i] += d[i] if d[i] < np.inf else 1.0
-        a[i] = kappa * speed[base + i]
+        a[i] = kappa * rate[i]
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _gather_leaves(
+    q: Array,
+    costs: Array,
+    kappa: float,
+    rate: Array,
+    shift: Array,
+    child: Slots,
+    m: int,
+    L: int,
+    s: Array,
+    a: Array,
+    c: Array,
+    d: Array,
+) -> None:
+    """The same of an even block: all children but padding are leaves."""
+    for i in range(child.size):
+        v = child[i]
+        s[i] = q[v]
+        c[i] = costs[min(v, costs.size - 1)]
+    for j in range(m):
+        for i in range(L):
+            k = j * L + i
+            real = child[k] < costs.size
+            d[k] = shift[i] if real else np.inf
+            a[k] = kappa * (rate[i] if real else 1.0)
+            s[k] += shift[i] if real else 1.0
+            c[k] = c[k] if real else np.inf
 
 
 @njit(cache=True, error_model="numpy")

@@ -46,26 +46,31 @@ class Library:
         self.torch = name == "torch"
         self.xp: Any = like.__array_namespace__() if hasattr(like, "__array_namespace__") else sys.modules[name]
         self.dtype, self.device = like.dtype, getattr(like, "device", None)
-        self._on: dict[str, Any] = {} if name == "cupy" else {"device": self.device}  # cupy has a current device
+        # cupy has a current device, numpy only one; numpy before 2.1 knows neither devices nor the names below.
+        self._on: dict[str, Any] = {} if name in ("cupy", "numpy") else {"device": self.device}
+        self.concat: Any = getattr(self.xp, "concat", None) or self.xp.concatenate
+        self._permute: Any = self.xp.permute if self.torch else getattr(self.xp, "permute_dims", None)
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
         """Values of numpy on the device, in the precision of the array unless another is named."""
-        kind = self.dtype if dtype is None else getattr(self.xp, dtype)
+        kind = self.dtype if dtype is None else getattr(self.xp, dtype, None) or getattr(self.xp, f"{dtype}_")
         return self.xp.asarray(np.asarray(values, order="C"), dtype=kind, **self._on)
 
     def zeros(self, *shape: int) -> Any:
         return self.xp.zeros(shape, dtype=self.dtype, **self._on)
 
     def cast(self, x: Any) -> Any:
-        """In the precision of the array."""
-        return x.to(self.dtype) if self.torch else self.xp.astype(x, self.dtype)
+        """Return the values in the precision of the array."""
+        if self.torch:
+            return x.to(self.dtype)
+        return x.astype(self.dtype) if hasattr(x, "astype") else self.xp.astype(x, self.dtype)
 
     def rows(self, x: Any, indices: Any) -> Any:
-        """Rows of x."""
+        """Return the rows of x with these indices."""
         return self.xp.index_select(x, 0, indices) if self.torch else self.xp.take(x, indices, axis=0)
 
     def along(self, x: Any, indices: Any) -> Any:
-        """``x[indices[i, b], b]``."""
+        """Return ``x[indices[i, b], b]`` for every i and b."""
         return self.xp.gather(x, 0, indices) if self.torch else self.xp.take_along_axis(x, indices, axis=0)
 
     def least(self, x: Any, axis: int) -> Any:
@@ -78,7 +83,11 @@ class Library:
         return self.xp.clamp(x, min=least) if self.torch else self.xp.maximum(x, self.xp.asarray(least, dtype=x.dtype))
 
     def transposed(self, x: Any) -> Any:
-        return self.xp.permute(x, (1, 0)) if self.torch else self.xp.permute_dims(x, (1, 0))
+        return self.permuted(x, (1, 0))
+
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """Return x with its axes in another order."""
+        return (self._permute or self.xp.transpose)(x, axes)
 
 
 class Level(NamedTuple):
@@ -253,7 +262,7 @@ def begin(kind: Shared, actions: np.ndarray) -> State:
     above = xp.matmul(kind.below, library.cast(places[:, None] == x[None, :]))
     reached = xp.matmul(library.transposed(kind.sums), above) > 0.0  # the vertex above is above the action
     q = xp.where(reached, above, kind.share[:, None] + xp.zeros_like(above))
-    q = xp.concat([q[: V - 1, :], xp.ones_like(q[:1, :])])
+    q = library.concat([q[: V - 1, :], xp.ones_like(q[:1, :])])
     zero = x - x
     return State(
         S=library.asarray(np.eye(m))[None, :, :] + library.zeros(B, 1, 1),
@@ -309,7 +318,7 @@ def products(kind: Shared, S: Any, psi: Any) -> Any:
     library, xp = kind.library, kind.library.xp
     if not kind.fused:
         found = xp.matmul(S * psi[:, None, :], library.transposed(kind.belongs))  # (B, m, r)
-        return xp.permute(found, (0, 2, 1)) if library.torch else xp.permute_dims(found, (0, 2, 1))
+        return library.permuted(found, (0, 2, 1))
     parts = [psi * kind.belongs[k, :] for k in range(kind.belongs.shape[0])]
     return xp.stack([xp.sum(S * part[:, None, :], axis=2) for part in parts], axis=1)
 
@@ -320,7 +329,8 @@ def tell(kind: Shared, state: State, measurements: Any, mask: Any = None) -> Sta
     told = xp.isfinite(measurements)
     mask = told if mask is None else xp.logical_and(mask, told)
     features = library.rows(kind.features, state.action)  # (B, r)
-    phi = library.rows(kind.psi, state.last) * library.rows(kind.own, state.action)
+    last = library.not_below(state.last, 0)  # who was never asked learns nothing, and has no context
+    phi = library.rows(kind.psi, last) * library.rows(kind.own, state.action)
     g = xp.sum(state.T * features[:, :, None], axis=1)
     S, w, a = state.S, state.w, kind.forgetting
     if a < 1.0:
@@ -329,7 +339,7 @@ def tell(kind: Shared, state: State, measurements: Any, mask: Any = None) -> Sta
         faded, short = a * a * S + (1.0 - a * a) * eye, a * w
         S, w = xp.where(mask[:, None, None], faded, S), xp.where(mask[:, None], short, w)
     variance = kind.noise + library.not_below(xp.sum(phi * g, axis=1), 0.0)
-    usual = library.along(library.transposed(library.rows(kind.means, state.last)), state.action[None, :])[0, :]
+    usual = library.along(library.transposed(library.rows(kind.means, last)), state.action[None, :])[0, :]
     surprise = measurements - usual - xp.sum(phi * w, axis=1)
     c = 1.0 / variance
     change = g * (surprise * c)[:, None]
@@ -371,10 +381,10 @@ def descend(kind: Shared, q: Any, costs: Any) -> Any:
         x = x / _sum(kind, x)
         x = xp.where(open_ & (highest > 0.0), x, before)  # equal costs move nothing; what is wholly forbidden keeps
         expected = _sum(kind, x * xp.where(xp.isfinite(c), c, xp.zeros_like(c)))
-        cost_of = xp.concat([cost_of, (lowest + expected)[:, 0, :]])
+        cost_of = library.concat([cost_of, (lowest + expected)[:, 0, :]])
         found.append(xp.reshape(x, (shape[0] * shape[1], B)))
     found.append(q[-1:, :])
-    return library.rows(xp.concat(found), kind.order)
+    return library.rows(library.concat(found), kind.order)
 
 
 def _sum(kind: Shared, x: Any) -> Any:
@@ -403,7 +413,7 @@ def sample(kind: Shared, p: Any, p_next: Any, action: Any, uniforms: Any) -> Any
     supply = xp.matmul(kind.sums, library.not_below(z - z_next, 0.0))
     demand = xp.matmul(kind.sums, rising)
     nothing = xp.zeros_like(rising[:1, :])
-    rising, likely = xp.concat([rising, nothing]), xp.concat([z_next, nothing - 1.0])  # a child that is none
+    rising, likely = library.concat([rising, nothing]), library.concat([z_next, nothing - 1.0])  # a child that is none
 
     was, now = _at(library, p, action), _at(library, p_next, action)
     one, none = xp.ones_like(was), xp.zeros_like(was)

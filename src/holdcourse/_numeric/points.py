@@ -99,6 +99,24 @@ def to_box(P: Array, i: int, low: Array, high: Array, node: int, norm: int) -> f
 
 
 @njit(cache=True)
+def between_boxes(low: Array, high: Array, node: int, other: int, norm: int) -> float:
+    """Distance of the nearest places of two boxes."""
+    total, block = 0.0, 0.0
+    if norm > 2:
+        for a in range(low.shape[1]):
+            apart = max(max(low[other, a] - high[node, a], low[node, a] - high[other, a]), 0.0)
+            if begins(norm, a):
+                total, block = total + block, apart
+            else:
+                block = max(block, apart)
+        return total + block
+    for a in range(low.shape[1]):
+        apart = max(low[other, a] - high[node, a], low[node, a] - high[other, a])
+        total = added(total, max(apart, 0.0), norm)
+    return rooted(total, norm)
+
+
+@njit(cache=True)
 def across(low: Array, high: Array, node: int, other: int, norm: int) -> float:
     """Largest distance of a place in one box to a place in another."""
     total, block = 0.0, 0.0
@@ -131,8 +149,12 @@ def edge(bucket: int, n: int, buckets: int) -> int:
 
 
 @njit(cache=True)
-def ordered(points: Array) -> Ints:
-    """The order of the points in a tree of boxes, each halved at the median of its longest side."""
+def ordered(points: Array, turn: Ints, alike: Array) -> Ints:
+    """The order of the points in a tree of boxes, each halved at the median of its longest side.
+
+    `turn` (d,) says when an axis has its turn: only where a box has no extent along those of earlier turns. Points no
+    farther apart than `alike` (d,) are in one place.
+    """
     n, d = points.shape
     order = np.arange(n)
     buckets = buckets_for(n)
@@ -140,15 +162,20 @@ def ordered(points: Array) -> Ints:
     width = buckets
     while width > 1:
         for first in range(0, buckets, width):
-            start, middle, stop = edge(first, n, buckets), edge(first + width // 2, n, buckets), 0
-            stop = edge(first + width, n, buckets)
-            axis, longest = 0, -1.0
+            start, stop = edge(first, n, buckets), edge(first + width, n, buckets)
+            middle = edge(first + width // 2, n, buckets)
+            axis, longest, earliest = 0, -1.0, np.int64(0)
             for a in range(d):
                 least, most = np.inf, -np.inf
                 for k in range(start, stop):
                     least, most = min(least, P[k, a]), max(most, P[k, a])
-                if most - least > longest:
-                    axis, longest = a, most - least
+                side = most - least if most - least > alike[a] else 0.0
+                if longest > 0.0:
+                    better = side > 0.0 and (turn[a] < earliest or (turn[a] == earliest and side > longest))
+                else:
+                    better = side > longest
+                if better:
+                    axis, longest, earliest = a, side, turn[a]
             _part(P, order, start, stop, middle, axis)
         width //= 2
     return order
@@ -336,8 +363,9 @@ def centre_ranks(
 ) -> Ranks:
     """Find the FRT centres: at each level the first point of the random order within the level's radius.
 
-    For each point and level the boxes are searched that hold an earlier point than the one found and are within reach.
-    Points are visited in the order of the boxes, and the centre of the last one is tried first: it often is the same.
+    For the points of a bucket together and for each level the boxes are searched that hold an earlier point than one
+    found so far and are within reach. Buckets are visited in their order, and the centre of the last point is tried
+    first: it often is the same.
     """
     n = P.shape[0]
     buckets = low.shape[0] // 2
@@ -355,23 +383,35 @@ def centre_ranks(
         earliest[node] = min(earliest[2 * node], earliest[2 * node + 1])
     stack = np.empty(STACK, np.int64)
     last = np.zeros(r.size, np.int32)  # the centre found last at each level
-    for x in range(n):
-        coarser = np.int32(-1)
-        for level in range(begin[x + 1] - begin[x]):
+    coarser, best = np.empty(BUCKET, np.int32), np.empty(BUCKET, np.int32)
+    for b in range(buckets):
+        start, stop = edge(b, n, buckets), edge(b + 1, n, buckets)
+        levels = 0
+        for x in range(start, stop):
+            coarser[x - start] = -1
+            levels = max(levels, begin[x + 1] - begin[x])
+        for level in range(levels):
             radius = r[level]
-            if coarser >= 0 and _within(P, x, order[coarser], norm, fixed, radius):
-                rank[begin[x] + level] = coarser  # no earlier point is within a larger radius
-                continue
-            best = own[x]
-            if last[level] < best and _within(P, x, order[last[level]], norm, fixed, radius):
-                best = last[level]
+            latest = np.int32(-1)  # of the centres found that may still be too late; -1: none
+            for x in range(start, stop):
+                k = x - start
+                best[k] = -1  # nothing is looked for
+                if level >= begin[x + 1] - begin[x]:
+                    continue
+                if coarser[k] >= 0 and _within(P, x, order[coarser[k]], norm, fixed, radius):
+                    rank[begin[x] + level] = coarser[k]  # no earlier point is within a larger radius
+                    continue
+                best[k] = own[x]
+                if last[level] < best[k] and _within(P, x, order[last[level]], norm, fixed, radius):
+                    best[k] = last[level]
+                latest = max(latest, best[k])
             stack[0], waiting = 1, 1
             while waiting:
                 waiting -= 1
                 node = stack[waiting]
-                if earliest[node] >= best:
+                if earliest[node] >= latest:
                     continue
-                near = to_box(P, x, low, high, node, norm)
+                near = between_boxes(low, high, buckets + b, node, norm)
                 if (near + fixed if near > 0.0 else 0.0) > radius:
                     continue
                 if node < buckets:
@@ -380,10 +420,19 @@ def centre_ranks(
                     stack[waiting], stack[waiting + 1] = later, 4 * node + 1 - later
                     waiting += 2
                     continue
-                for y in range(edge(node - buckets, n, buckets), edge(node - buckets + 1, n, buckets)):
-                    if own[y] < best and between(P, x, y, norm) + fixed <= radius:
-                        best = own[y]
-            coarser = last[level] = rank[begin[x] + level] = best
+                latest = np.int32(-1)
+                for x in range(start, stop):
+                    k = x - start
+                    if best[k] > earliest[node]:
+                        near = to_box(P, x, low, high, node, norm)
+                        if (near + fixed if near > 0.0 else 0.0) <= radius:
+                            for y in range(edge(node - buckets, n, buckets), edge(node - buckets + 1, n, buckets)):
+                                if own[y] < best[k] and between(P, x, y, norm) + fixed <= radius:
+                                    best[k] = own[y]
+                    latest = max(latest, best[k])
+            for x in range(start, stop):
+                if best[x - start] >= 0:
+                    coarser[x - start] = last[level] = rank[begin[x] + level] = best[x - start]
     return rank
 
 
@@ -435,11 +484,11 @@ def nearest(
 
 
 @njit(cache=True)
-def beyond(P: Array, i: int, low: Array, high: Array, node: int, reach: Array) -> bool:
-    """Whether a box is farther from a point than `reach`, along some axis."""
+def beyond(low: Array, high: Array, here: int, node: int, reach: Array) -> bool:
+    """Whether two boxes are farther apart than `reach`, along some axis."""
     out = 0
-    for a in range(P.shape[1]):
-        out += max(low[node, a] - P[i, a], P[i, a] - high[node, a]) > reach[a]
+    for a in range(low.shape[1]):
+        out += max(low[node, a] - high[here, a], low[here, a] - high[node, a]) > reach[a]
     return out > 0
 
 
@@ -465,10 +514,12 @@ def relax(
 
     Where moves may be of any length, a source y is superfluous if another one offers y itself less than V[y]: what y
     offers to x, that one offers for less, by the triangle inequality. Most are, mostly by a neighbour's source, and are
-    left out, which changes the result by rounding at most. With short moves it is that of the matrix to the last
-    bit.
+    left out, which changes the result by rounding at most; and those that are not are what they were. With short moves
+    it is that of the matrix to the last bit.
     """
     n = P.shape[0]
+    for x in range(n):
+        U[x] = V[x]
     if A.shape[0] > 0 or longest < np.inf:
         _search(V, V, P, low, high, norm, fixed, longest, reach, A, most, norm_most, False, U)
         return
@@ -494,12 +545,12 @@ def _search(
     most: Array,
     norm_most: float,
     any_better: bool,
-    U: Array,
+    U: Array,  # (n,) what is known to be offered, at most V
 ) -> None:
     """`relax` over some sources; with `any_better` not the best of them, but any that is better than staying.
 
-    For each x the boxes are searched whose least value and distance may be better than what is found; a neighbour's
-    source is tried first.
+    For the points of a bucket together the boxes are searched whose least value and distance may be better than what
+    the worst of them has; a neighbour's source is tried first.
     """
     n = P.shape[0]
     buckets = low.shape[0] // 2
@@ -511,46 +562,57 @@ def _search(
     for node in range(buckets - 1, 0, -1):
         least[node] = min(least[2 * node], least[2 * node + 1])
     stack, bound = np.empty(STACK, np.int64), np.empty(STACK)
+    some = not (limited or longest < np.inf or any_better)  # points that stay best where they are need no search
     source = 0
-    for x in range(n):
-        best, found = V[x], x
-        if source != x:
-            through = _through(V, P, source, x, norm, fixed, longest, A, most, norm_most)
-            if through < best:
-                best, found = through, source
+    for b in range(buckets):
+        start, stop = edge(b, n, buckets), edge(b + 1, n, buckets)
+        worst = -np.inf
+        for x in range(start, stop):
+            if some and sources[x] == U[x]:
+                continue
+            if source != x:
+                U[x] = min(U[x], _through(V, P, source, x, norm, fixed, longest, A, most, norm_most))
+            if not (any_better and U[x] < V[x]):
+                worst = max(worst, U[x])
         stack[0], bound[0], waiting = 1, least[1], 1
-        while waiting and not (any_better and found != x):
+        while waiting:
             waiting -= 1
             node = stack[waiting]
-            if bound[waiting] >= best:
+            if bound[waiting] >= worst:
                 continue
             if node < buckets:
                 near, far = 2 * node, 2 * node + 1
-                by_near = _at_least(P, x, low, high, near, norm, fixed, least)
-                by_far = _at_least(P, x, low, high, far, norm, fixed, least)
+                by_near = _at_least(low, high, buckets + b, near, norm, fixed, least)
+                by_far = _at_least(low, high, buckets + b, far, norm, fixed, least)
                 if by_near > by_far:
                     near, far = far, near
                     by_near, by_far = by_far, by_near
-                if by_far < best and not (limited and beyond(P, x, low, high, far, reach)):
+                if by_far < worst and not (limited and beyond(low, high, buckets + b, far, reach)):
                     stack[waiting], bound[waiting] = far, by_far
                     waiting += 1
-                if by_near < best and not (limited and beyond(P, x, low, high, near, reach)):
+                if by_near < worst and not (limited and beyond(low, high, buckets + b, near, reach)):
                     stack[waiting], bound[waiting] = near, by_near
                     waiting += 1
                 continue
-            for y in range(edge(node - buckets, n, buckets), edge(node - buckets + 1, n, buckets)):
-                if sources[y] < best and y != x:
-                    through = _through(V, P, y, x, norm, fixed, longest, A, most, norm_most)
-                    if through < best:
-                        best, found = through, y
-        U[x] = best
-        source = found
+            worst = -np.inf
+            for x in range(start, stop):
+                if (some and sources[x] == U[x]) or (any_better and U[x] < V[x]):
+                    continue
+                way = to_box(P, x, low, high, node, norm)
+                if least[node] + (way + fixed if way > 0.0 else 0.0) < U[x]:
+                    for y in range(edge(node - buckets, n, buckets), edge(node - buckets + 1, n, buckets)):
+                        if sources[y] < U[x] and y != x:
+                            through = _through(V, P, y, x, norm, fixed, longest, A, most, norm_most)
+                            if through < U[x]:
+                                U[x], source = through, y
+                if not (any_better and U[x] < V[x]):
+                    worst = max(worst, U[x])
 
 
 @njit(cache=True)
-def _at_least(P: Array, x: int, low: Array, high: Array, node: int, norm: int, fixed: float, least: Array) -> float:
-    """No source in a box offers less."""
-    way = to_box(P, x, low, high, node, norm)
+def _at_least(low: Array, high: Array, here: int, node: int, norm: int, fixed: float, least: Array) -> float:
+    """No source in a box offers less to a point of the bucket `here`."""
+    way = between_boxes(low, high, here, node, norm)
     return float(least[node] + (way + fixed if way > 0.0 else 0.0))
 
 

@@ -55,6 +55,7 @@ NEAR_MORE = 0.17
 NEIGHBOURING = 0.1  # of the range of settings: such a setting speaks for another
 MOST_UNSUPPORTED = 0.3  # share of the rounds in which something else is done
 LOOKED_AT = 1500  # rounds whose neighbourhood is looked at
+LEAST_BILL = 0.5  # of the costs without their signs: where gains and losses all but cancel, no percentage says anything
 FOLLOWS = 0.8  # share of readings whose setting their neighbours foretell
 
 
@@ -67,7 +68,7 @@ class Interval:
     saved, low, high
         The estimate and its 95 % interval.
     of
-        What the rival paid: percentages are of this.
+        What the rival paid: percentages are of this. NaN where its costs are of both signs and all but cancel.
     time, model, check
         Standard deviations that it is made of: of the period, of what the judge saw, of its error where it was tried.
     """
@@ -82,7 +83,7 @@ class Interval:
 
     @property
     def percent(self) -> tuple[float, float, float]:
-        """The estimate and its bounds in percent."""
+        """The estimate and its bounds in percent; NaN where a percentage says nothing."""
         base = abs(self.of) if self.of else math.nan
         return 100 * self.saved / base, 100 * self.low / base, 100 * self.high / base
 
@@ -96,7 +97,7 @@ class Support:
     changes, stretches
         How often the setting changed, and how many stretches of it there are.
     follows
-        Share of readings whose setting is foretold by readings in like contexts of other blocks.
+        Share of readings whose setting is predicted by readings in similar contexts of other blocks.
     unsupported
         Of the rounds in which the policy would have done something else, the share in which the readings never show
         that in a like context.
@@ -164,8 +165,10 @@ class Judge:
         total = sum(variance for variance, _ in parts)
         freedom = total**2 / sum(variance**2 / dof for variance, dof in parts) if total > 0 else 1.0
         width = float(student.ppf((1 + LEVEL) / 2, max(freedom, 1.0))) * math.sqrt(total)
-        rows = np.arange(len(theirs))
-        paid = float(self.costs[rows, theirs].sum() + self._moves(theirs, start).sum())
+        each_paid = self.costs[np.arange(len(theirs)), theirs] + self._moves(theirs, start)
+        paid = float(each_paid.sum())
+        if abs(paid) < LEAST_BILL * float(np.abs(each_paid).sum()):
+            paid = math.nan
         return Interval(saved, saved - width, saved + width, paid, math.sqrt(time), math.sqrt(model), math.sqrt(check))
 
     def saved_each(self, ours: Indices, theirs: Indices, start: int) -> Array:
@@ -260,18 +263,18 @@ def supported(
     reasons, lacking = [], looked[~shown] if len(looked) else looked
     if changes < FEWEST_CHANGES:
         reasons.append(
-            f"The setting changed {_times(changes)} in {len(actions):,} readings: whatever else changed at the same "
-            f"time would be taken for its effect."
+            f"The setting changed {_times(changes)} in {len(actions):,} readings, so a model would mistake whatever "
+            "else changed at the same time for the effect of the setting."
         )
     elif follows > FOLLOWS and len(np.unique(actions)) > 1:
         reasons.append(
-            f"The setting changed only together with {_listed(names)}: in {100 * follows:.0f} % of the readings it can "
-            "be told from readings in like conditions, so what it does and what they do cannot be told apart."
+            f"The setting changed only together with {_listed(names)}: in {100 * follows:.0f} % of the readings it "
+            "follows from the conditions, so its effect and theirs cannot be told apart."
         )
     if unsupported > MOST_UNSUPPORTED and changes >= FEWEST_CHANGES:
         reasons.append(
-            f"In {100 * unsupported:.0f} % of the rounds in which something else would have been done, the readings "
-            "never show it in like conditions."
+            f"In {100 * unsupported:.0f} % of the rounds in which the policy would have chosen another setting, the "
+            "readings never show that setting in similar conditions."
         )
     if not reasons:
         return Support(changes, int(stretch[-1]) + 1, follows, unsupported)
@@ -280,7 +283,7 @@ def supported(
 
 
 def _spread(count: int, most: int) -> Indices:
-    """At most so many of `count` places, evenly spread."""
+    """Return at most `most` of `count` places, evenly spread."""
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).astype(np.int64))
 
 
@@ -345,10 +348,11 @@ def _advice(
     total = 2 * turns * hold
     spent = f"about {total * step_hours / 24:.0f} days" if step_hours else f"about {total:,} readings"
     return (
-        f"Change the setting by a plan instead of by the conditions: {settings} in turn with "
-        f"{_shown_value(problem, usual)}, {length} at a time, whatever the conditions, at least {turns} times each "
-        f"({spent}), and see that it happens at {' and '.join(where)}.",
-        "Draw the order by lot (a coin for each turn) and write it down; then read the file again.",
+        f"Change the setting by a plan, whatever the conditions: {settings} in turn with "
+        f"{_shown_value(problem, usual)}, {length} at a time, at least {turns} times each ({spent}). Make sure that "
+        f"this covers {' and '.join(where)}.",
+        "Draw the order at random, for example with a coin for each turn, and write it down. Then run the backtest "
+        "again.",
     )
 
 

@@ -26,6 +26,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
+from holdcourse.worlds.logged import box_of
 
 
 def plant_policy(
@@ -97,13 +98,15 @@ def plant_policy(
 def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> Policy:
     """Return the policy with all readings learned, in the units in which the plant measures."""
     problem, readings = divided(found.world.problem, rho), found.world.readings
+    if name == "recommended":  # it goes on fitting by itself, and sets wrong readings aside
+        return make(name, problem, {"history": readings}, {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # told by the backtest
         fit = fit_kernel(problem, readings.actions, readings.contexts, readings.measurements)
     knows = {"kernel": fit.kernel, "noise_std": fit.noise_std, "prior_mean": fit.prior_mean}
-    bounds = np.stack([readings.contexts.min(axis=0), readings.contexts.max(axis=0)], axis=1)
-    if (bounds[:, 0] < bounds[:, 1]).all():  # a year is learned in seconds; contexts beyond may come
-        knows["context_bounds"] = bounds
+    box = box_of(readings.contexts)
+    if box is not None:  # a year is learned in seconds; contexts beyond may come
+        knows["context_bounds"] = box
     entry = registry.TABLE.get(name)
     if entry is not None:
         return make(name, problem, knows | {"history": readings}, {})

@@ -133,7 +133,7 @@ def visits_of(weights: Array, taken: Indices) -> float:
 
 
 def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | None:
-    """Say why draws cannot tell what another policy would have cost, and what to do; None where they can.
+    """Say why draws cannot tell what another policy would have cost, and what to do; None if they can.
 
     The arguments are as in `doubly_robust`.
     """

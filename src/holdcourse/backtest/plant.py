@@ -17,6 +17,7 @@ from holdcourse.deciding.registry import label_of
 from holdcourse.deciding.rules import Stay
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
+from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.offline import best_fixed, optimal_path
 from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
@@ -47,7 +48,8 @@ class Line:
     Attributes
     ----------
     saved, low, high
-        By how many percent of what the actions that ran cost it costs less, with the 95 % interval.
+        By how many percent of what the actions that ran cost it costs less, with the 95 % interval. NaN where costs
+        are of both signs and all but cancel.
     guessed
         Share of rounds in settings of which the readings say next to nothing.
     """
@@ -69,11 +71,11 @@ class Value:
     Attributes
     ----------
     unit
-        Of one cost; empty where it is not known.
+        Unit of a cost; empty if it is not known.
     kwh
         How many kWh one cost is; None where it is no energy.
     price
-        Of one kWh; None where it was not given.
+        Price of one kWh; None if it was not given.
     """
 
     unit: str = ""
@@ -161,7 +163,8 @@ class PlantBacktest:
             return verdict(math.nan, math.nan, enough=False)
         if best.guessed > MOST_GUESSED:
             return verdict(-math.inf, math.inf)
-        return verdict(best.low, best.high)
+        done = self.against.get(AS_RUN)  # as an amount: it has a sign also where a percentage says nothing
+        return verdict(best.low, best.high) if done is None else verdict(done.low, done.high)
 
     @property
     def conclusion(self) -> str:
@@ -174,17 +177,24 @@ class PlantBacktest:
         if not self.world.held_out.useful:
             return (
                 "A model of one half of these readings predicts the other half no better than the mean, so there is "
-                "nothing to conclude. Add the contexts that decide what it costs."
+                "nothing to conclude. Add as contexts what else the cost depends on."
             )
-        sentence = f"By a model of these readings, {best.policy} would have cost {_less(best)} than what was done"
-        sentence += f" (95 % interval, for such a period: {_range(best.low, best.high)})"
+        done = self.against.get(AS_RUN)
+        model = "According to a model of these readings"
+        if math.isnan(best.saved) and done is not None:
+            saved = self.value.words(done.low, done.saved, done.high)
+            sentence = f"{model}, {best.policy} would have saved {saved} compared with what was done"
+            sentence += " (95 % interval for a period like this; no percentage, because costs have both signs)"
+        else:
+            sentence = f"{model}, {best.policy} would have cost {_less(best)} than what was done"
+            sentence += f" (95 % interval for a period like this: {_range(best.low, best.high)})"
         if best.guessed > MOST_GUESSED:
             guessed = f"{100 * best.guessed:.0f} % of its rounds"
-            return f"{sentence}; but in {guessed} the model is guessing: the readings decide nothing."
+            return f"{sentence}; but in {guessed} the model is guessing, so the readings cannot tell."
         ending = {
             "yes": "it would have paid off here",
             "no": "it would not have paid off here",
-            "undecided": "too close to call",
+            "undecided": "it is too close to call",
         }.get(self.verdict, "there is nothing to conclude")
         return f"{sentence}: {ending}.{self._beside()}"
 
@@ -192,22 +202,24 @@ class PlantBacktest:
         """What the saving is worth, and how it compares with a better fixed setting."""
         words = ""
         done, chosen = self.against.get(AS_RUN), self.against.get(FIXED)
-        if done is not None:
-            words += f" Saved: {self.value.words(done.low, done.saved, done.high)}."
+        if done is not None and not math.isnan(done.of):
+            words += f" It would have saved {self.value.words(done.low, done.saved, done.high)}."
         if chosen is not None and FIXED in self.taken:
             setting = self.world.problem.value(int(self.taken[FIXED][-1]))
             shown = f"{setting:g}" if isinstance(setting, float) else str(setting)
-            percent, low, high = chosen.percent
-            more = compared(percent, "less", "more")
-            words += f" Against one fixed setting, {shown}, chosen on half of the readings: {more} "
-            words += f"(95 % interval: {_range(low, high)})"
+            words += f" Compared with always running {shown}, the best fixed setting in half of the readings, it would "
+            if math.isnan(chosen.of):
+                words += f"have saved {self.value.words(chosen.low, chosen.saved, chosen.high)}"
+            else:
+                percent, low, high = chosen.percent
+                words += f"have cost {compared(percent, 'less', 'more')} (95 % interval: {_range(low, high)})"
             words += (
-                ", so following the conditions pays beyond it."
-                if low > 0
+                ", so following the conditions pays more than a better fixed setting."
+                if chosen.low > 0
                 else (
-                    ": that setting alone would have done as well or better."
-                    if high < 0 or percent <= 0
-                    else ": that setting alone may do as well."
+                    ": that fixed setting would have done as well or better."
+                    if chosen.high < 0 or chosen.saved <= 0
+                    else ": that fixed setting may do as well."
                 )
             )
         return words
@@ -397,6 +409,13 @@ def known_to_learners(world: LoggedWorld) -> dict[str, Any]:
     return {"kernel": kernel, "noise_std": world.noise_std, "prior_mean": mean, "contexts": contexts}
 
 
+def in_percent(line: Line) -> tuple[str, str]:
+    """Return what a policy saves, and its bounds, for a table; "?" where a percentage says nothing."""
+    if math.isnan(line.saved):
+        return "?", "?"
+    return f"{line.saved:+.1f} %", f"{line.low:+.1f} to {line.high:+.1f} %"
+
+
 def amount(number: float) -> str:
     """Return a sum for people: whole numbers where they are large."""
     return f"{number:,.0f}" if abs(number) >= 100 or number == 0 else f"{number:.3g}"
@@ -424,21 +443,30 @@ def _range(low: float, high: float) -> str:
 def _notes(world: LoggedWorld, judge: Judge) -> list[str]:
     test, readings = world.held_out, world.readings
     notes = [
-        "Model-based: every cost is what a model of the readings believes, none was measured.",
-        "Policies acted in a model of one half of the readings (every other block of time) and were judged by a model "
+        "Model-based: every cost is an estimate of a model of the readings; none was measured.",
+        "Policies ran in a model of one half of the readings (every other block of time) and were judged by a model "
         "of the other half, which they had not seen.",
-        f"Tried on the other half, the model's error is {test.error:.4g} on {test.rows} rows (predicting the mean: "
-        f"{test.error_of_mean:.4g}); {100 * test.coverage:.0f} % of them within its 90 % interval.",
-        "The intervals hold the scatter of the period, what the model does not know, and its error where it could be "
-        "tried. They do not hold what no reading shows: reasons of operators that are not among the contexts, or a "
-        "plant that has changed.",
+        f"On {test.rows} rows of the other half the model's error is {test.error:.4g} (predicting the mean: "
+        f"{test.error_of_mean:.4g}), and its 90 % interval contains {100 * test.coverage:.0f} % of them.",
+        "The intervals include the scatter of the period, the model's uncertainty, and its error where it could be "
+        "tested. They cannot include what no reading shows: reasons of operators that are not among the contexts, or "
+        "a plant that has changed.",
     ]
+    wrong = np.flatnonzero(absurd(readings.measurements))
+    if len(wrong):
+        first = f"{readings.measurements[wrong[0]]:.6g} in row {wrong[0]}, counted from 0"
+        notes.append(
+            f"Readings that are off by orders of magnitude: {len(wrong)} ({first}). Correct them, or leave them out: "
+            "they spoil every number here."
+        )
     if not test.useful:
-        notes.append("The model predicts no better than the mean: take no number here as evidence.")
+        notes.append("The model predicts no better than the mean, so no number here is evidence.")
     counts = np.bincount(readings.actions, minlength=world.problem.n)
     rare = [str(world.problem.value(int(action))) for action in np.flatnonzero(counts < 5)]
     if rare:
-        notes.append(f"Tried in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}.")
+        notes.append(
+            f"These settings ran in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}."
+        )
     return notes + [f"The fit: {note}" for note in dict.fromkeys((*world.notes, *judge.world.notes))]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdcourse.backtest.readings import (
     MOST_ACTIONS,
+    MOST_NAMES,
     Moments,
     missing_words,
     open_table,
@@ -55,6 +56,7 @@ COST_UNITS = (
     "$",
     "GBP",
 )
+SETTING_WORDS = ("set", "soll", "sp_", "_sp", "børverdi", "consigne", "consigna")  # in names of settings
 TIME_WORDS = frozenset(
     ("time", "timestamp", "datetime", "date", "zeit", "datum", "utc", "tid", "dato", "clock", "uhrzeit")
 )
@@ -187,7 +189,7 @@ def preview(
     rows = len(table.lines)
     settings = sorted(
         (c for c in columns if c.kind in ("numbers", "names") and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)),
-        key=lambda c: c.changes,
+        key=lambda c: (not any(word in c.name.lower() for word in SETTING_WORDS), c.changes),
     )
     numbers = [c for c in columns if c.kind == "numbers" and c not in settings]
     called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
@@ -195,7 +197,8 @@ def preview(
     contexts = [
         c
         for c in columns
-        if c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and METER not in c.remarks
+        if (c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and METER not in c.remarks)
+        or (c.kind == "names" and 2 <= c.distinct <= MOST_NAMES and c not in settings[:1])
     ]
     return Preview(
         label=table.label,

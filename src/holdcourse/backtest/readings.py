@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
+from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE
 from holdcourse.running.database import refuse_record
@@ -36,12 +37,14 @@ Indices: TypeAlias = NDArray[np.int64]
 Duplicates: TypeAlias = Literal["refuse", "first", "last", "keep"]
 
 MOST_ACTIONS = 60
+MOST_NAMES = 12  # of a context: each is a number that a model has to learn
 CLOCK = {"hour": 24.0, "weekday": 7.0}  # go round: a sine and a cosine each
 WEEKEND = "weekend"
 # What loggers write for a missing number; whether a plant's file does, only its owner knows.
 SENTINELS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0, -32768.0, 65535.0)
 FAR = 10.0  # interquartile ranges from the median: such a number is told
 LAG = re.compile(r"(.+?)\s*@\s*-\s*(\d+)\s*(min|h|d)?")
+WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([^\d\s]+)")  # a number and its unit in one cell
 FEW_STEPS, SLACK = 10.0, 0.1  # lags of fewer readings are whole ones, give or take this
 SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -63,7 +66,7 @@ class Readings:
     history
         The rows in terms of indices of `values`.
     times
-        When each was measured, UTC; None where the file has no times, or only numbers to sort by.
+        When each was measured, UTC; None if the file has no times, or only numbers to sort by.
     units
         By column, where the header names them.
     lines
@@ -72,6 +75,8 @@ class Readings:
         What was left out, sorted or taken for granted.
     context_units
         A unit for each number of a context, "" where the header names none.
+    line_word
+        What `lines` counts: "line" of a file, "row" of a frame.
 
     Examples
     --------
@@ -95,6 +100,7 @@ class Readings:
     lines: Indices
     notes: tuple[str, ...]
     context_units: tuple[str, ...] = ()
+    line_word: str = "line"
 
     def __len__(self) -> int:
         return len(self.history)
@@ -105,6 +111,38 @@ class Readings:
         if self.times is None or len(self.times) < 2:
             return None
         return usual_step(self.times.astype(np.int64).astype(np.float64)) / HOUR
+
+    def believable(self) -> Readings:
+        """Return the readings without those that are off from all others by orders of magnitude; the notes name them.
+
+        One kilowatt hour read as ten thousand makes a model of costs say nothing at all.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> table = {"load": range(9), "setting": [6, 8] * 4 + [6], "kW": [3, 4, 5, 3, 4, 40_000, 4, 5, 3]}
+        >>> readings = hc.read_readings(table, action="setting", cost="kW", context="load").believable()
+        >>> len(readings), readings.notes
+        (8, ('1 reading is left out, off by orders of magnitude: 40000 in row 5; the median is 4',))
+        """
+        y = self.history.measurements
+        wrong = absurd(y)
+        if not wrong.any():
+            return self
+        kept, rows = np.flatnonzero(~wrong), np.flatnonzero(wrong)
+        told = ", ".join(f"{y[row]:.6g} in {self.line_word} {self.lines[row]}" for row in rows[:3])
+        more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+        are = "1 reading is" if len(rows) == 1 else f"{len(rows)} readings are"
+        return replace(
+            self,
+            history=History(self.history.actions[kept], self.history.contexts[kept], y[kept]),
+            times=None if self.times is None else self.times[kept],
+            lines=self.lines[kept],
+            notes=(
+                *self.notes,
+                f"{are} left out, off by orders of magnitude: {told}{more}; the median is {np.median(y):.4g}",
+            ),
+        )
 
     def problem(self, metric: Any = "euclidean", *, scale: float | str = 1.0, **options: Any) -> Problem:
         """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`.
@@ -161,15 +199,16 @@ def read_readings(
     context
         What was known before each decision: columns, or derived from them. ``load@-1`` is the reading before,
         ``load@-24h`` that of a day ago, ``load - load@-1`` a difference; ``hour`` and ``weekday`` of the local time are
-        two numbers each, a sine and a cosine, so that midnight is near midnight; ``weekend`` is 1 or 0.
+        two numbers each, a sine and a cosine, so that midnight is near midnight; ``weekend`` is 1 or 0. A column of
+        names is a number for each name, 1 where it is that one and else 0; of two names, the second alone.
     time
         Column of the time, or two of date and clock; default: rows are in order.
     bins
-        Round numeric settings to so many evenly spaced ones.
+        Round numeric settings to this number of evenly spaced values.
     named
-        The settings are names, also where they look like numbers.
+        The settings are names, even if they look like numbers.
     timezone
-        Of times that carry none, e.g. ``Europe/Oslo``; also the zone of ``hour`` and ``weekday``.
+        Time zone of times without one, e.g. ``Europe/Oslo``; also the zone of ``hour`` and ``weekday``.
     time_format, separator, decimal, thousands, encoding, header_line, sheet
         Settle what the file leaves open, e.g. ``time_format="%d/%m/%Y %H:%M"``, ``decimal="comma"``.
     missing
@@ -384,15 +423,25 @@ class Term:
         Columns with their lags: (column, how many, unit or ""); the second is subtracted from the first.
     clock
         "hour", "weekday" or "weekend"; "" for columns.
+    kinds
+        What the column holds, where these are names.
     """
 
     text: str
     parts: tuple[tuple[int, int, str], ...] = ()
     clock: str = ""
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The names that have a number: 1 where it is this one, else 0. Of two the second tells all."""
+        return self.kinds if len(self.kinds) > 2 else self.kinds[-1:]
 
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each number that it gives."""
+        if self.kinds:
+            return tuple(f"{self.text} = {kind}" for kind in self.told)
         return (f"{self.text} (sine)", f"{self.text} (cosine)") if self.clock in CLOCK else (self.text,)
 
 
@@ -481,12 +530,14 @@ class _Reader:
             raise InvalidInput("hour, weekday, weekend and lags in hours need times; name their column with time=")
         if moments is not None and moments.times is None and any(term.clock for term in terms):
             raise InvalidInput(f"{moments.note}, so the hour and the weekday are not known; give dates with time=")
-        columns = sorted({paid, *(part[0] for term in terms for part in term.parts)})
+        terms, codes = self._named_contexts(terms)
+        columns = sorted({paid, *(part[0] for term in terms for part in term.parts)} - set(codes))
         names_of_settings = self._settings_are_names(place, named)
         wanted = columns if names_of_settings or place in columns else [*columns, place]
-        read = dict(zip(wanted, self._numbers(wanted), strict=True))
+        read = dict(zip(wanted, self._numbers(wanted), strict=True)) | codes
         settings = self._names(place) if names_of_settings else read[place]
-        order, moments = self._order(moments, [settings, *(read[column] for column in columns)], duplicates)
+        compared = [settings, *(read[column] for column in (*columns, *codes))]
+        order, moments = self._order(moments, compared, duplicates)
         settings, read = settings[order], {column: values[order] for column, values in read.items()}
         contexts = np.column_stack([part for term in terms for part in _values(term, read, moments)])
         names = tuple(name for term in terms for name in term.names)
@@ -498,6 +549,9 @@ class _Reader:
             gone.setdefault(name, np.isnan(contexts[:, axis]))
         kept = self._kept(gone)
         values, actions = _actions(settings[kept], bins, table.names[place])
+        for term in terms:
+            if term.kinds:
+                self.notes.append(f"{term.text!r} holds names: {', '.join(term.names)}: 1 where it is so, else 0")
         if any(term.clock in CLOCK for term in terms):
             self.notes.append("hour and weekday go round: each is a sine and a cosine")
         used = [*dict.fromkeys([place, *wanted])]
@@ -513,6 +567,7 @@ class _Reader:
             lines=np.array(table.lines, dtype=np.int64)[order][kept],
             notes=tuple(self.notes),
             context_units=tuple(unit for term in terms for unit in self._units(term)),
+            line_word=table.unit,
         )
 
     def _units(self, term: Term) -> list[str]:
@@ -546,6 +601,42 @@ class _Reader:
         self.notes.append(found.note)
         return found
 
+    def _named_contexts(self, terms: Sequence[Term]) -> tuple[list[Term], dict[int, Array]]:
+        """Return the contexts, with the names that their columns hold, and such columns as numbers of names."""
+        found, codes = [], {}
+        for term in terms:
+            held = [column for column, _, _ in term.parts if self._holds_names(column)]
+            if held and len(term.parts) > 1:
+                name = self.table.names[held[0]]
+                raise InvalidInput(f"context {term.text!r} takes a difference, but column {name!r} holds names")
+            for column in held:
+                texts = self._names(column, "a name")
+                kinds = tuple(sorted(set(texts.tolist()) - {""}))
+                if len(kinds) == 1:
+                    raise InvalidInput(
+                        f"{self.table.label}: column {self.table.names[column]!r} holds one name only, {kinds[0]!r}; a "
+                        "context that never changes says nothing, so leave it out"
+                    )
+                if len(kinds) > MOST_NAMES:
+                    raise InvalidInput(
+                        f"column {self.table.names[column]!r} holds {len(kinds)} different names; a context may have "
+                        f"{MOST_NAMES}: put those that cost alike under one name, or leave it out"
+                    )
+                places = {kind: float(place) for place, kind in enumerate(kinds)}
+                codes[column] = np.array([places.get(text, np.nan) for text in texts.tolist()])
+                term = replace(term, kinds=kinds)
+            found.append(term)
+        return found, codes
+
+    def _holds_names(self, column: int) -> bool:
+        """Return whether a column holds texts and no number; a single word among numbers is a mistake, as are units."""
+        there = [cell for cell in self.table.cells[column] if not is_missing(cell, self.words)]
+        texts = [cell.strip() for cell in there if isinstance(cell, str) and not is_number(cell)]
+        if not texts or len(texts) < len(there):
+            return False
+        units = {found[1] if (found := WITH_UNIT.fullmatch(text)) else None for text in texts}
+        return units == {None} or len(units) > 1
+
     def _settings_are_names(self, place: int, named: bool) -> bool:
         if named:
             return True
@@ -561,12 +652,12 @@ class _Reader:
             raise InvalidInput(
                 f"{self.table.at(words[0])}: {str(cells[words[0]])[:40]!r} in column {name!r} is not a number, but "
                 f"{str(cells[numbers])[:40]!r} ({self.table.unit} {self.table.lines[numbers]}) is; correct it, say "
-                f"missing= for what is no setting, or named=True if all are names"
+                f"missing= for what is not a setting, or named=True if all are names"
             )
         return True
 
-    def _names(self, place: int) -> NDArray[np.object_]:
-        """Return the settings as names, "" where missing."""
+    def _names(self, place: int, what: str = "a setting") -> NDArray[np.object_]:
+        """Return the cells of a column as names, "" where missing."""
         found: list[str] = []
         for row, cell in enumerate(self.table.cells[place]):
             text = _plain_text(cell)
@@ -575,8 +666,8 @@ class _Reader:
                 text = ""
             elif low in MISSING_WORDS:
                 raise InvalidInput(
-                    f"{self.table.at(row)}: {text!r} in column {self.table.names[place]!r} may be a setting or stand "
-                    f"for a missing one; say missing={text}, or write the setting in another way"
+                    f"{self.table.at(row)}: {text!r} in column {self.table.names[place]!r} may be {what} or stand "
+                    f"for a missing one; say missing={text}, or write it in another way"
                 )
             found.append(text)
         return np.array(found, dtype=object)
@@ -688,6 +779,9 @@ def _values(term: Term, read: dict[int, Array], moments: Moments | None) -> list
     if moments is not None:
         _require_whole_steps(term, usual_step(moments.seconds))
     parts = [_lagged(read[column], count, unit, moments) for column, count, unit in term.parts]
+    if term.kinds:
+        places = [float(term.kinds.index(kind)) for kind in term.told]
+        return [np.where(np.isnan(parts[0]), np.nan, parts[0] == place) for place in places]
     return [parts[0] if len(parts) == 1 else parts[0] - parts[1]]
 
 

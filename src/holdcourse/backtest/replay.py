@@ -14,15 +14,16 @@ from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Trust
 from holdcourse.deciding.promise import Promised
-from holdcourse.deciding.rules import Choice
+from holdcourse.deciding.rules import Choice, RuleState
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import CostModel, maximises
 from holdcourse.movement.offline import PricedPath, optimal_path, price_path
 from holdcourse.movement.problem import Problem
-from holdcourse.running.audit import from_beginning, recipe_of, recorded_policy
+from holdcourse.running.audit import from_beginning, recorded_policy
 from holdcourse.running.decision import Request
 from holdcourse.running.events import Ask, Episode, Learn, Redirect, Tell
 from holdcourse.running.log import Log
+from holdcourse.running.session import Session
 from holdcourse.running.storage import Location, located
 from holdcourse.threads import one_thread
 from holdcourse.worlds.simulation import Question, run_rounds
@@ -55,12 +56,10 @@ class Replay:
     >>> import holdcourse as hc
     >>> log = tempfile.mkdtemp() + "/valve.log"
     >>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 1.0])), start=0.0, log=log) as controller:
-    ...     for load in (0.2, 0.9, 0.4):
-    ...         decision = controller.ask(context=load)
-    ...         controller.tell(decision.id, (decision.value - load) ** 2)
+    ...     controller.tell(controller.ask(context=0.2).id, 0.04)
     >>> found = hc.replay(log, "stationary")
     >>> found.rounds, round(found.other.movement, 1)  # staying moves nothing
-    (3, 0.0)
+    (1, 0.0)
     """
 
     rounds: int
@@ -109,37 +108,12 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
     log = Log.read(located(path))
     try:
         session = from_beginning(log, recorded_policy(log, trust, REPLAYED))
-        first, unlearned = session.pilot.state, session.pilot.model.copy()
-        retracted = {event.body.id: event.body.reason for event in log.retractions()}
-        rounds: dict[str, _Recorded] = {}  # by the id of the decision
-        measured: list[float] = []
-        sign = -1.0 if maximises(session.pilot.model) else 1.0
-        for event in log.events():
-            body = event.body
-            if isinstance(body, Episode) and rounds:
-                break
-            session.repeat(body, retracted)
-            match body:
-                case Episode():  # nothing was decided before it
-                    first = session.pilot.state
-                case Ask():
-                    probabilities = session.entry(body.id).decision.probabilities
-                    as_drawn = body.limited_by is None and body.order is None
-                    rounds[body.id] = _Recorded(body.request, probabilities, body.action, body.meant, as_drawn)
-                case Redirect():
-                    rounds[f"r{body.round}"].ran = body.order.action
-                case Tell():
-                    told = rounds[body.id]
-                    told.ran = told.ran if body.applied is None else body.applied
-                    believed = session.entry(body.id).weight != 0
-                    if body.measurement is not None and body.id not in retracted and believed:
-                        told.cost = sign * body.measurement
-            if isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in retracted:
-                measured.append(body.measurement)
-        problem = session.policy.problem
+        unlearned = session.pilot.model.copy()
+        first, rounds, measured = _repeated(log, session)
         if not rounds:
             raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")
-        requests = [each.request for each in rounds.values()]
+        problem = session.policy.problem
+        requests = [each.request for each in rounds]
         model = session.pilot.model
         try:
             expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
@@ -157,14 +131,46 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
         choices = [one.choice for one in run_rounds(other, world, questions, first.seed)]
         return Replay(
             len(requests),
-            price_path([each.ran for each in rounds.values()], expected, problem, first.action),
+            price_path([each.ran for each in rounds], expected, problem, first.action),
             price_path([choice.action for choice in choices], expected, problem, first.action),
             optimal_path(costs, problem, first.action),
             (float(sum(measured)), len(measured)),
-            _doubly_robust(list(rounds.values()), choices, unlearned, isinstance(session.pilot.rule, Promised)),
+            _doubly_robust(rounds, choices, unlearned, isinstance(session.pilot.rule, Promised)),
         )
     finally:
         log.close()
+
+
+def _repeated(log: Log, session: Session) -> tuple[RuleState, list[_Recorded], list[float]]:
+    """Repeat a recorded run, up to a second episode: how its rule began, its rounds, and what was told in them."""
+    first = session.pilot.state
+    rounds: dict[str, _Recorded] = {}  # by the id of the decision
+    measured: list[float] = []
+    retracted = {event.body.id: event.body.reason for event in log.retractions()}
+    sign = -1.0 if maximises(session.pilot.model) else 1.0
+    for event in log.events():
+        body = event.body
+        if isinstance(body, Episode) and rounds:
+            break
+        session.repeat(body, retracted)
+        match body:
+            case Episode():  # nothing was decided before it
+                first = session.pilot.state
+            case Ask():
+                probabilities = session.entry(body.id).decision.probabilities
+                as_drawn = body.limited_by is None and body.order is None
+                rounds[body.id] = _Recorded(body.request, probabilities, body.action, body.meant, as_drawn)
+            case Redirect():
+                rounds[f"r{body.round}"].ran = body.order.action
+            case Tell():
+                told = rounds[body.id]
+                told.ran = told.ran if body.applied is None else body.applied
+                believed = session.entry(body.id).weight != 0
+                if body.measurement is not None and body.id not in retracted and believed:
+                    told.cost = sign * body.measurement
+        if isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in retracted:
+            measured.append(body.measurement)
+    return first, list(rounds.values()), measured
 
 
 def _doubly_robust(
@@ -226,7 +232,7 @@ class _Estimated:
 
 
 def _other(log: Log, maker: str) -> Policy:
-    found = recipe_of(log, REPLAYED)
+    found = log.recipe(REPLAYED)
     options = registry.entry_of(maker, "problem").options()
     taken = {name: value for name, value in found["options"].items() if name in options.names}
     missing = [name for name in options.required if name not in taken]

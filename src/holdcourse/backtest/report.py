@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 import holdcourse as hc
 from holdcourse import archive
 from holdcourse.backtest.evidence import Interval
-from holdcourse.backtest.plant import AS_RUN, BEST_FIXED, FIXED, PlantBacktest, amount
+from holdcourse.backtest.plant import AS_RUN, BEST_FIXED, FIXED, PlantBacktest, amount, in_percent
 from holdcourse.backtest.readings import Readings
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.deciding import registry
@@ -24,8 +25,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 RIVALS = {
     AS_RUN: "what was done",
-    FIXED: "one setting, chosen on half of the readings",
-    BEST_FIXED: "the best one setting in hindsight",
+    FIXED: "the best fixed setting in half of the readings",
+    BEST_FIXED: "the best fixed setting in hindsight",
 }
 WIDE, HIGH = 1000, 220  # of a picture
 
@@ -100,9 +101,10 @@ def _against(found: PlantBacktest) -> str:
     rows = ["<tr><th>against</th><th>saved</th><th>95 % interval</th><th>that is</th></tr>"]
     for rival, interval in found.against.items():
         percent, low, high = interval.percent
+        shown = ["?", "?"] if math.isnan(percent) else [f"{percent:+.1f} %", f"{low:+.1f} to {high:+.1f} %"]
         worth = found.value.words(interval.low, interval.saved, interval.high)
         rows.append(
-            f"<tr><td>{escape(RIVALS[rival])}</td><td>{percent:+.1f} %</td><td>{low:+.1f} to {high:+.1f} %</td>"
+            f"<tr><td>{escape(RIVALS[rival])}</td><td>{shown[0]}</td><td>{shown[1]}</td>"
             f"<td class='words'>{escape(worth)}</td></tr>"
         )
     name = escape(registry.label_of(found.judged.policy))
@@ -114,11 +116,9 @@ def _table(found: PlantBacktest) -> str:
     scale = found.value.kwh or 1.0
     rows = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
     for line in found.lines:
-        saved = (
-            ["", ""] if line.policy == AS_RUN else [f"{line.saved:+.1f} %", f"{line.low:+.1f} to {line.high:+.1f} %"]
-        )
+        saved = ("", "") if line.policy == AS_RUN else in_percent(line)
         if not _tells(found):
-            saved = ["?", "?"]
+            saved = ("?", "?")
         cells = [amount(scale * line.total), amount(scale * line.movement), *saved, f"{100 * line.guessed:.0f} %"]
         best = " class='best'" if found.judged is not None and line.policy == found.judged.policy else ""
         knowing = " *" if registry.is_knowing(line.policy) and line.policy != AS_RUN else ""
@@ -129,9 +129,9 @@ def _table(found: PlantBacktest) -> str:
     unit = f" in {escape(unit)}, summed over the readings" if unit else ""
     return (
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>Costs"
-        f"{unit}, by the judge: a model of the half of the readings that no policy saw. Saved: against what was done. "
-        "Policies marked * know more than a plant could tell them; they are yardsticks, not choices. Fixed: the one "
-        "setting chosen on the half that policies acted in. Guessed: share of rounds in settings of which the readings "
+        f"{unit}, estimated by a model of the half of the readings that no policy saw. Saved: less than what was done. "
+        "Policies marked * know more than a plant could tell them; they are yardsticks, not choices. Fixed: the best "
+        "fixed setting in the half that policies ran in. Guessed: share of rounds in settings about which the readings "
         "say next to nothing.</p></section>"
     )
 
@@ -194,8 +194,8 @@ def _settings(found: PlantBacktest) -> str:
         rows.append(f"<tr><td>{escape(shown)}</td>{cells}</tr>")
     changes = [int((np.diff(found.taken[name]) != 0).sum()) for name in (AS_RUN, found.judged.policy)]
     return (
-        f"<section><h2>Where it would have been</h2><div class='scroll'><table>{''.join(rows)}</table></div>"
-        f"<p class='small'>Changes of the setting: {changes[0]:,} as run, {changes[1]:,} with {label}.</p></section>"
+        f"<section><h2>Which settings it would have used</h2><div class='scroll'><table>{''.join(rows)}</table></div>"
+        f"<p class='small'>Number of changes: {changes[0]:,} as run, {changes[1]:,} with {label}.</p></section>"
     )
 
 
@@ -204,19 +204,22 @@ def _doubts(found: PlantBacktest) -> str:
     interval = found.against.get(AS_RUN)
     if interval is None or not _tells(found):
         return ""
-    return _list("What the interval holds, and what it does not", doubts(interval))
+    return _list("What the interval includes, and what it does not", doubts(interval))
 
 
 def doubts(interval: Interval) -> list[str]:
     """Return what an interval is made of, in words."""
-    of = abs(interval.of) or 1.0
-    parts = [f"{100 * part / of:.2f}" for part in (interval.time, interval.model, interval.check)]
+    made_of = (interval.time, interval.model, interval.check)
+    if math.isnan(interval.of):  # no percentage
+        parts = [amount(part) for part in made_of]
+    else:
+        parts = [f"{100 * part / (abs(interval.of) or 1.0):.2f} points" for part in made_of]
     return [
-        f"Another period would have had other conditions: {parts[0]} points (standard deviation, by blocks of time).",
-        f"The model has seen these readings and no others: {parts[1]} points (leaving a fifth of its blocks out).",
-        f"The model tried on the half that it has not seen, setting by setting, by blocks of time: {parts[2]} points.",
-        "Not in it: reasons for which operators chose a setting and that are not among the contexts; a plant that has "
-        "changed since; what nobody has tried.",
+        f"Another period would have had other conditions: {parts[0]} (standard deviation over blocks of time).",
+        f"The model has seen only these readings: {parts[1]} (when a fifth of its blocks is left out).",
+        f"The model has errors on the half that it has not seen: {parts[2]} (by setting and block of time).",
+        "The interval does not include operators' reasons for a setting that are not among the contexts, a plant that "
+        "has changed since, or settings that nobody has tried.",
     ]
 
 
@@ -251,7 +254,8 @@ def _summary(found: PlantBacktest) -> list[list[object]]:
     head = ["policy", "service", "movement", "total", "saved_percent", "low_percent", "high_percent", "guessed_share"]
     rows: list[list[object]] = [[*head]]
     for line in found.lines:
-        saved: list[object] = [line.saved, line.low, line.high] if _tells(found) else ["", "", ""]
+        told = _tells(found) and not math.isnan(line.saved)
+        saved: list[object] = [line.saved, line.low, line.high] if told else ["", "", ""]
         rows.append([line.policy, line.service, line.movement, line.total, *saved, line.guessed])
     return rows
 

@@ -28,7 +28,8 @@ from typing import Any
 from holdcourse.bridge.bridgefile import BridgeFile, Setting
 from holdcourse.bridge.plant import Plant, PlantLost, Reading, same_setting, started
 from holdcourse.bridge.rounds import Round, Told, key_of, slot_end
-from holdcourse.client.remote import TRY_AGAIN, RemoteController
+from holdcourse.client.remote import RemoteController
+from holdcourse.client.sender import TRY_AGAIN
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, ServiceError
 
 logger = logging.getLogger("holdcourse.bridge")
@@ -168,7 +169,7 @@ class Bridge:
                 self._readings = self.plant.read()
                 self._confirm_safe()
             except HoldcourseError as error:
-                logger.warning("control could not be handed back: %s; the plant notices by the heartbeat", error)
+                logger.warning("control could not be handed back: %s; the plant notices the missing heartbeat", error)
                 break
         self.plant.close()
         if self._call is not None:  # its connection can be closed once it is answered
@@ -190,7 +191,7 @@ class Bridge:
             return "waiting for the service"
         for name, since in self._bad_since.items():
             if now - since >= self.file.grace or self.loss:
-                return f"{name} cannot be believed: {self._readings[name].trouble}"
+                return f"{name} cannot be trusted: {self._readings[name].trouble}"
         return self._trouble_with_setpoint(now)
 
     def _trouble_with_setpoint(self, now: float) -> str:
@@ -203,11 +204,11 @@ class Bridge:
             found = back.trouble or repr(back.value)
             if self._is_confirmed and self.round is not None:
                 self._yielded = self.round.decision
-            return f"the set-point {value!r} was not read back: {found}; does somebody else write it?"
+            return f"the set-point {value!r} was not read back: {found}; does somebody else write to it?"
         beat = self._readings.get("heartbeat", Reading(None)).value
         is_counter = beat is not None and not isinstance(beat, bool | str) and beat != 0
         if self.in_control and self._beats and is_counter and int(float(beat or 0)) % MODULO not in self._beats:
-            return f"the heartbeat is {beat!r}, which this bridge did not write; does a second one run?"
+            return f"the heartbeat is {beat!r}, which this bridge did not write; does a second bridge run?"
         return ""
 
     def _lose(self, why: str) -> None:
@@ -380,7 +381,9 @@ class Bridge:
                 "mode": self._mode(),
                 "in_control": self.in_control,
                 "loss": self.loss,
-                "gain": gain.get("gain"),
+                "estimated_gain": gain.get("gain"),
+                "estimated_gain_low": gain.get("low"),
+                "estimated_gain_high": gain.get("high"),
                 "alarms": [alarm.get("kind") for alarm in state.get("alarms", ())],
                 "unit": units.get("action") or "",
                 "gain_unit": units.get("measurement") or "",

@@ -349,7 +349,8 @@ class BridgeFile(Section):
             )
         if self.control is None and self.safe.setpoint is None and self.mqtt is None:
             raise ValueError(
-                "nothing says what happens on a loss: give [control] node, a flag that hands back to the operators, or "
+                "the file does not say what happens when a connection is lost: give [control] node, a flag that hands "
+                "back to the operators, or "
                 "[safe] setpoint, a value to write, or both"
             )
         settle = self.measurement.settle or 0.0

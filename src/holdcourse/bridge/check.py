@@ -48,7 +48,7 @@ def checked(file: BridgeFile, plant: Plant, remote: RemoteController) -> tuple[l
     finally:
         plant.close()
         remote.service.close()
-    lines.append("all is well; nothing was written" if not mistakes else f"{mistakes} to mend; nothing was written")
+    lines.append("all is well; nothing was written" if not mistakes else f"{mistakes} to correct; nothing was written")
     return lines, not mistakes
 
 
@@ -79,10 +79,10 @@ def _against_the_controller(file: BridgeFile, state: dict[str, Any]) -> list[tup
         found.append((False, f"setpoint.low and high forbid its setting {beyond[0]!r}; take it out with limits there"))
     safe = file.safe.setpoint
     if safe is not None and not any(same_setting(safe, each, file.setpoint.tolerance) for each in state["actions"]):
-        found.append((True, f"safe.setpoint {safe!r} is none of its settings: rounds that end there are skipped"))
+        found.append((True, f"safe.setpoint {safe!r} is not one of its settings, so rounds that end there are skipped"))
     deadline = state.get("deadline_s")
     if deadline is None:
-        found.append((True, "its deadline_s is not set: nobody is told when the bridge falls silent"))
+        found.append((True, "its deadline_s is not set, so no alarm is raised when the bridge falls silent"))
     elif deadline < 1.5 * file.period:
         found.append(
             (False, f"its deadline_s, {deadline:g} s, is shorter than the longest round, {1.5 * file.period:g} s")

@@ -14,6 +14,11 @@ import holdcourse
 from holdcourse.bridge.bridgefile import BridgeFile
 from holdcourse.bridge.plant import OFFLINE
 
+ESTIMATES = {  # never without its interval
+    "estimated_gain": "Estimated gain",
+    "estimated_gain_low": "Estimated gain, lower end (95 %)",
+    "estimated_gain_high": "Estimated gain, upper end (95 %)",
+}
 AVAILABLE = "{{ '" + OFFLINE + "' if value == '" + OFFLINE + "' else 'online' }}"
 
 
@@ -63,11 +68,9 @@ def payloads(
     found = [
         sensor("setting", "Set-point", **({"unit_of_measurement": unit} if unit else {})),
         sensor("mode", "Mode", icon="mdi:robot-industrial"),
-        sensor(
-            "gain",
-            "Estimated gain",
-            icon="mdi:scale-balance",
-            **({"unit_of_measurement": gain_unit} if gain_unit else {}),
+        *(
+            sensor(name, words, icon="mdi:scale-balance", **({"unit_of_measurement": gain_unit} if gain_unit else {}))
+            for name, words in ESTIMATES.items()
         ),
         entity(
             "binary_sensor",

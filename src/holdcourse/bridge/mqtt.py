@@ -96,7 +96,7 @@ class MqttPlant:
                 f"connecting to {address}",
             )
             client.loop_start()
-            self._await(greeted, f"{address} did not greet within {timeout:g} s")
+            self._await(greeted, f"{address} did not answer within {timeout:g} s")
             topics = sorted({source.address for source in self._sources.values()} | {self._beats, self.status})
             client.subscribe([(topic, AT_LEAST_ONCE) for topic in topics])
             self._await(subscribed, f"{address} did not accept the subscriptions within {timeout:g} s")
@@ -224,7 +224,7 @@ class MqttPlant:
 def _read(source: Source, message: Message | None, now: float) -> Reading:
     """What the newest message of a topic says."""
     if message is None:
-        return Reading(None, f"nothing has come on {source.address}")
+        return Reading(None, f"no message has arrived on {source.address}")
     said: Any = None
     age: float | None = None if message.retained else now - message.came
     trouble = ""

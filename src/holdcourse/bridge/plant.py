@@ -115,7 +115,7 @@ def judged(source: Source, raw: Any, age: float | None, trouble: str = "") -> Re
         return Reading(None, trouble or "there is no value")
     if source.stale_after is not None:
         if age is None:
-            return Reading(None, "nobody knows how old it is; give it a time, or stale_after = 'never'")
+            return Reading(None, "its age is not known; give it a time, or stale_after = 'never'")
         if age > source.stale_after:
             return Reading(None, f"it is {age:.1f} s old, more than {source.stale_after:g} s")
     if isinstance(raw, bool | str):
@@ -125,7 +125,7 @@ def judged(source: Source, raw: Any, age: float | None, trouble: str = "") -> Re
     except (TypeError, ValueError, OverflowError):
         return Reading(None, f"{raw!r:.60} is not a number")
     if not math.isfinite(value):
-        return Reading(None, f"{value} is no finite number")
+        return Reading(None, f"{value} is not a finite number")
     if source.low is not None and value < source.low:
         return Reading(None, f"{value:g} is below {source.low:g}")
     if source.high is not None and value > source.high:
@@ -148,7 +148,7 @@ def in_plant_units(file: BridgeFile, value: Setting) -> Setting:
         raise InvalidInput(f"the setting {value!r} has several parts; a bridge writes one number or one word")
     if not file.may_write(value):
         raise InvalidInput(
-            f"the setting {value!r} is beyond the bounds of the set-point, {file.setpoint.low} to {file.setpoint.high}"
+            f"the setting {value!r} is outside the bounds of the set-point, {file.setpoint.low} to {file.setpoint.high}"
         )
     if isinstance(value, str | bool):
         return value

@@ -121,7 +121,7 @@ class Round:
             several = ", ".join(map(str, self._ran))
             why = f"several settings ran: {several}" if self._ran else "nobody knows which setting ran"
         if not why and known is None:
-            why = f"{self._ran[0]!r} ran, which is none of the controller's settings"
+            why = f"{self._ran[0]!r} ran, which is not one of the controller's settings"
         if not why and (self._last is None or self._weight < file.least_share * lasted):
             share = 0.0 if lasted <= 0 else self._weight / lasted
             why = f"the measurement was good for {share:.0%} of the round, less than {file.least_share:.0%}"

@@ -1,7 +1,8 @@
-"""What the commands share: options of one meaning, lists such as `a,b`, the folder of `--out`, what paths cost."""
+"""What commands share: options of one meaning, lists such as `a,b`, prices, `--out` and `--save`, what paths cost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,6 +51,21 @@ Missing = Annotated[
 
 Directed = Annotated[bool, typer.Option("--directed", help="Moving back may cost something else.")]
 
+OUTPUT = "Output"
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="FILE",
+        help="Save the policy that the answer is about, ready to run.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+AsJudged = Annotated[
+    bool,
+    typer.Option("--as-judged", help="Save it as judged, without what it learned in the test.", rich_help_panel=OUTPUT),
+]
+
 
 def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:
     """Read names separated by commas, or from an option given again; each once. None where there are none."""
@@ -82,6 +98,41 @@ def check_out(folder: Path | None) -> None:
     """Raise where nothing could be written to `--out`, before work that takes long; nothing is made."""
     if folder is not None:
         archive.check_writable(folder)
+
+
+def check_save(path: Path | None, as_judged: bool) -> None:
+    """Raise where a policy could not be saved, before work that takes long."""
+    if path is None:
+        if as_judged:
+            raise InvalidInput("--as-judged says what to save; give --save FILE too")
+        return
+    if path.is_dir():
+        raise InvalidInput(f"cannot write a policy to {path}: it is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    archive.check_writable(path.absolute().parent)
+
+
+def saved_words(path: Path, policy: hc.Policy) -> list[str]:
+    """Return what was saved, and how to go on with it."""
+    evidence = policy.evidence
+    learned = "" if evidence is None else f" It has learned from {evidence.learned}."
+    return [f"\nsaved: {path}, {policy.name}.{learned}", f"to look into it: holdcourse policy show {path}"]
+
+
+def number_or_text(given: str) -> float | str:
+    """Return a number, or the text of a price, which the problem reads in its units."""
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def checked_price(price: float | None) -> float | None:
+    """Return the price of a kWh; it may be 0 or negative, as markets are."""
+    if price is not None and not math.isfinite(price):
+        raise InvalidInput(f"the price of a kWh must be a number, got {price}")
+    return price
 
 
 def bill_rows(bills: dict[str, hc.PricedPath]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 @app.command()
 def bridge(
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG.toml", help="TOML file of what is read and written; see examples/.")
+        Path, typer.Argument(metavar="CONFIG.toml", help="TOML file that says what is read and written; see examples/.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and log what would be done; write nothing.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Read every point once, show its value, and stop.")] = False,

@@ -28,7 +28,7 @@ from holdcourse.cli.experiments import (
 from holdcourse.deciding import registry
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import compare_report, plant_report
+from holdcourse.experiments import compare_report
 from holdcourse.experiments.comparison import EASY, HARD, Comparison, ComparisonPlan
 from holdcourse.experiments.plant_comparison import PlantComparison, PlantPlan
 from holdcourse.experiments.policies import policy_names
@@ -47,7 +47,7 @@ WIDE = 120  # columns of a terminal that has room for every cell
 @app.command()
 def compare(
     suite: Annotated[
-        Literal["cells", "plants"], typer.Option(help="Random landscapes (cells), or plants against staying.")
+        Literal["cells", "plants"], typer.Option(help="Random landscapes (cells), or simulated plants (plants).")
     ] = "cells",
     policies: Annotated[
         Numbers,
@@ -61,7 +61,7 @@ def compare(
         Numbers,
         names_option(
             "--processes",
-            "Cells: how contexts follow, e.g. iid,walk; easy, hard or all (default).",
+            "Cells: how contexts change, e.g. iid,walk; easy, hard or all (default).",
             [*EASY, *HARD, "easy", "hard", "all"],
         ),
     ] = None,
@@ -69,13 +69,13 @@ def compare(
     worlds: Annotated[
         Numbers, names_option("--worlds", "Plants: which ones, e.g. chiller,mill; default all.", list(PLANTS))
     ] = None,
-    cold: Annotated[bool, typer.Option("--cold", help="Plants: without the two weeks of history.")] = False,
+    cold: Annotated[bool, typer.Option("--cold", help="Plants: begin without the two weeks of history.")] = False,
     first_seed: Annotated[int | None, typer.Option(help="First seed; default: that of the published results.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default 8, plants 10.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of a run; default 300, plants 672.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the results; the same command goes on. Default comparison, comparison-plants."),
+        typer.Option(help="Folder of the results; the same command resumes. Default: comparison or comparison-plants."),
     ] = None,
     workers: Workers = None,
     dask: Dask = None,
@@ -86,8 +86,8 @@ def compare(
 
     cells: random landscapes; the cost over the clairvoyant optimum, with paired
     differences.
-    plants: a chiller, a database, a mill and others, four weeks of hours; bills
-    against staying, beside what people would do.
+    plants: a chiller, a database, a mill and others, over four weeks of hours; bills
+    compared with staying and with what people would do.
 
     Example: [bold]holdcourse compare --out results[/]
 
@@ -104,7 +104,7 @@ def compare(
     for option, value in (of_plants if suite == "cells" else of_cells).items():
         if value is not None:
             raise InvalidInput(f"{option} says nothing about the suite {suite}; leave it out")
-    show = _Shown(workers, dask, fresh, as_json)
+    show = _Showing(workers, dask, fresh, as_json)
     if suite == "plants":
         _plants(_plan(PlantPlan, given | {"worlds": of_plants["--worlds"], "history": not cold}), out, show)
     else:
@@ -113,7 +113,7 @@ def compare(
         )
 
 
-class _Shown(NamedTuple):
+class _Showing(NamedTuple):
     """How runs are done, and how they are shown."""
 
     workers: int | None
@@ -133,16 +133,16 @@ def _plan(kind: type[Plan], given: dict[str, Any]) -> Plan:
         raise InvalidInput(first_in_words(error)[1]) from None
 
 
-def _cells_compared(plan: ComparisonPlan, folder: Path | None, how: _Shown) -> None:
+def _cells_compared(plan: ComparisonPlan, folder: Path | None, how: _Showing) -> None:
     plan.check()
     out = folder or Path("comparison")
     notes = Console(stderr=True, soft_wrap=True, highlight=False)
     report = how.run(plan.sweep(), out, notes)
     found = Comparison.of(report.rows, plan.labels, plan.cells)
     if found.seeds:
-        compare_report.write(found, out, partial(notes.print, markup=False))
+        compare_report.write_cells(found, out, partial(notes.print, markup=False))
         if how.as_json:
-            typer.echo(json.dumps(as_values(report) | compare_report.as_values(found)))
+            typer.echo(json.dumps(as_values(report) | compare_report.cells_as_values(found)))
         else:
             console = Console()
             for table in tables(found, console.width):
@@ -151,16 +151,16 @@ def _cells_compared(plan: ComparisonPlan, folder: Path | None, how: _Shown) -> N
     finish([report], notes)
 
 
-def _plants(plan: PlantPlan, folder: Path | None, how: _Shown) -> None:
+def _plants(plan: PlantPlan, folder: Path | None, how: _Showing) -> None:
     plan.check()
     out = folder or Path("comparison-plants")
     notes = Console(stderr=True, soft_wrap=True, highlight=False)
     report = how.run(plan.sweep(), out, notes)
     found = PlantComparison.of(plan, out)
     if found.seeds:
-        plant_report.write(found, out)
+        compare_report.write_plants(found, out)
         if how.as_json:
-            typer.echo(json.dumps(as_values(report) | plant_report.as_values(found)))
+            typer.echo(json.dumps(as_values(report) | compare_report.plants_as_values(found)))
         else:
             console = Console()
             for table in plant_tables(found, console.width):
@@ -174,20 +174,20 @@ def plant_tables(found: PlantComparison, width: int) -> list[Table]:
     """Policies over all plants; the first one on each; the means of all on each, with errors where there is room."""
     overall = Table("policy", title=f"bill against staying, %: {len(found.worlds)} plants")
     first = Table("plant", title=f"{label_of(found.policies[0])} by plant, %")
-    for heading in plant_report.HEADINGS:
+    for heading in compare_report.PLANT_HEADINGS:
         overall.add_column(heading, justify="right")
         first.add_column(heading, justify="right")
     for line in found.lines():
-        overall.add_row(plant_report.label(line.policy), *plant_report.cells_of(line))
+        overall.add_row(compare_report.plant_label(line.policy), *compare_report.plant_cells(line))
     for line in found.lines(found.policies[0]):
-        first.add_row(line.world, *plant_report.cells_of(line))
+        first.add_row(line.world, *compare_report.plant_cells(line))
     means = Table("plant", title="mean bill against staying, %" + " ± standard error" * (width >= WIDE))
     for name in found.policies:
-        means.add_column(plant_report.label(name).replace(" ", "\n"), justify="right")
+        means.add_column(compare_report.plant_label(name).replace(" ", "\n"), justify="right")
     for world in found.worlds:
         lines = [found.line(name, world) for name in found.policies]
         errors = [f" ± {100 * line.error:.1f}" if width >= WIDE else "" for line in lines]
-        texts = [plant_report.percent(line.mean) + error for line, error in zip(lines, errors, strict=True)]
+        texts = [compare_report.percent(line.mean) + error for line, error in zip(lines, errors, strict=True)]
         means.add_row(world, *texts)
     return [overall, first, means]
 

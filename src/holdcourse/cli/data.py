@@ -31,9 +31,10 @@ from holdcourse.cli.arguments import (
     check_out,
 )
 from holdcourse.cli.progress import Working
-from holdcourse.cli.wording import options_of, with_options
+from holdcourse.cli.wording import in_options
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 from holdcourse.tables.sources import read_file
+from holdcourse.wind.files.awesio import read_awesio
 from holdcourse.wind.files.csv_table import tidy_columns, wide_columns
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.info import describe, draw, strips
@@ -52,6 +53,12 @@ Kind: TypeAlias = Literal["wind", "readings"]
 
 Files = Annotated[list[str], typer.Argument(help="A plant's table or wind: CSV, Excel, Parquet, NetCDF, GRIB, ZIP.")]
 Latitude = Annotated[float | None, typer.Option("--lat", help="Latitude of the site, south negative.")]
+AWESIO = {  # where files that are no tables are looked at
+    "power_curves": "look at it with: holdcourse wind machines FILE",
+    "operational_constraints": "give it to a backtest as --constraints",
+    "wind_resource": "read it in Python with holdcourse.wind.files.awesio.wind_resource",
+    "system": "read it in Python with holdcourse.wind.files.awesio.system",
+}
 Longitude = Annotated[float | None, typer.Option("--lon", help="Longitude of the site, west negative.")]
 SurfaceHeight = Annotated[
     float | None, typer.Option(help="Ground above sea level, m; for pressure levels without surface data.")
@@ -78,10 +85,10 @@ def info(
     max_missing: MaxMissing = 0.3,
     max_gap: MaxGap = 3.0,
     kind: Annotated[
-        Literal["wind", "readings"] | None, typer.Option(help="What the file holds, if it is not recognised.")
+        Literal["wind", "readings"] | None, typer.Option(help="What the file contains, if it is not recognised.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the same as JSON, and for a picture of the wind.")
+        Path | None, typer.Option(help="Folder for the result as JSON, and for a picture of the wind.")
     ] = None,
     as_json: Json = False,
     time: Time = None,
@@ -95,7 +102,7 @@ def info(
     sheet: Sheet = None,
     missing: Missing = None,
 ) -> None:
-    """Show what a file holds, before you use it.
+    """Show what a file contains, before you use it.
 
     For a plant's readings: columns, ranges, gaps, how often the setting changed, and
     what looks wrong. For wind: layout, heights, period, gaps, the profile over time.
@@ -135,8 +142,8 @@ def info(
         ceiling=ceiling,
         max_missing=max_missing,
     )
-    found, options = describe(wind, max_gap=max_gap), options_of(typer.main.get_command(app))
-    found["notes"] = [with_options(note, options) for note in found["notes"]]
+    found = describe(wind, max_gap=max_gap)
+    found["notes"] = in_options(found["notes"], typer.main.get_command(app))
     paths: list[Path] = []
     if out is not None:
         with writing(out):
@@ -170,6 +177,7 @@ def kind_of(files: list[str], **options: Any) -> Kind:
                 return "readings" if "xl/workbook.xml" in archive.namelist() else "wind"
         except (zipfile.BadZipFile, OSError):
             return "readings" if path.suffix.lower() == ".xlsx" else "wind"  # which says what is wrong with it
+    _refuse_awesio(path)
     if len(expand(files)) > 1 or is_windio(path):
         return "wind"  # a plant's readings are one table
     try:
@@ -183,11 +191,20 @@ def kind_of(files: list[str], **options: Any) -> Kind:
     return "wind" if len(heights) != 1 or len(table.names) <= 3 else "readings"
 
 
+def _refuse_awesio(path: Path) -> None:
+    """Raise where a file is one of awesIO: it is no table, and is looked at elsewhere."""
+    if path.suffix.lower() not in (".yml", ".yaml"):
+        return
+    try:
+        kind = read_awesio(path).kind
+    except InvalidInput:
+        return  # windIO, or what says itself what is wrong with it
+    raise InvalidInput(f"{path.name} holds awesIO {kind.replace('_', ' ')}, no table; {AWESIO[kind]}")
+
+
 def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) -> None:
-    options = options_of(typer.main.get_command(app))
-    values = found.as_values()
-    for key in ("notes", "remarks"):
-        values[key] = [with_options(text, options) for text in values[key]]
+    values, command = found.as_values(), typer.main.get_command(app)
+    values |= {key: in_options(values[key], command) for key in ("notes", "remarks")}
     if out is not None:
         with writing(out):
             (out / "readings.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
@@ -204,7 +221,7 @@ def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) 
         head = f"{found.gap_count or 'no'} gap{'' if found.gap_count == 1 else 's'} in time"
         console.print("\n".join([head, *shown]))
         if found.repeated:
-            console.print(f"{found.repeated} rows have the time of another row")
+            console.print(f"{found.repeated} rows have the same time as another row")
         if not found.ordered:
             console.print("rows are not in order of time; --time sorts them")
     table = Table()
@@ -249,10 +266,7 @@ def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
     console = Console(highlight=False)
     step = found["step_hours"]
     console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")
-    console.print(
-        f"{found['start']} to {found['end']}, {found['times']} times, "
-        f"every {f'{step:g} h' if step >= 1 else f'{step * 60:g} min'}"
-    )
+    console.print(f"{found['start']} to {found['end']}, {found['times']} times, every {_duration(step)}")
     console.print(_gap_lines(found, max_gap))
     table = Table()
     for name in ("height (m)", "min", "mean", "max (m/s)", "missing"):

@@ -64,7 +64,7 @@ def reproduce_paper(
     dask: Dask = None,
     out: Out = Path("reproduction"),
     fresh: Fresh = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Few and short runs: a first look in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few and short runs, for a first look in seconds.")] = False,
     as_json: Json = False,
 ) -> None:
     """Repeat the paper's experiments: runs, tables, figures, a report.
@@ -165,7 +165,7 @@ def finish(reports: list[Report], notes: Console) -> None:
             f"failed: {run.policy.name}, rho {run.rho:g}, problem {run.problem}: {reason} ({path})", markup=False
         )
     if failed:
-        rest = "the others are in the tables" if any(report.rows for report in reports) else "no other was done"
+        rest = "the others are in the tables" if any(report.rows for report in reports) else "no other run was done"
         notes.print(f"{len(failed)} runs failed; {rest}")
         raise typer.Exit(1)
 

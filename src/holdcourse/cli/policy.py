@@ -72,7 +72,7 @@ def _parts(found: PolicyFile) -> Iterator[tuple[str, list[str]]]:
             + [f"{file}: sha256 {digest}" for file, digest in found.evidence.files.items() if digest],
         )
     else:
-        yield "What is known about it", ["The file does not say where it comes from; no backtest is on file."]
+        yield "What is known about it", ["The file does not say where it comes from, and holds no backtest."]
     if found.code:
         paths = ", ".join(found.code)
         yield "Whose code", [f"It is made by {paths}, which is not ours. Look at it before you run it with trust."]
@@ -106,7 +106,7 @@ def _settings(problem: Problem, units: Any) -> list[str]:
 
 
 def _values(found: PolicyFile) -> dict[str, Any]:
-    """The same in JSON values."""
+    """Return what a policy file holds, in JSON values."""
     return {
         "name": found.name,
         "policy": found.recipe["policy"],

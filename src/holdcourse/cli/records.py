@@ -27,8 +27,8 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 @app.command()
 def verify(
     log: Record,
-    witness: Annotated[Path | None, typer.Option(help="File of the reports to a witness.")] = None,
-    key: Annotated[Path | None, typer.Option(help="File of the witness's key.")] = None,
+    witness: Annotated[Path | None, typer.Option(help="File with the reports to a witness.")] = None,
+    key: Annotated[Path | None, typer.Option(help="File with the witness's key.")] = None,
     trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
@@ -90,7 +90,7 @@ def backup(
 
     Example: [bold]holdcourse backup turbine.log turbine-monday.log[/]
     """
-    typer.echo(f"{target}: {audit.backup(log, target)} events of {log}, read back and whole")
+    typer.echo(f"{target}: {audit.backup(log, target)} events of {log}, read back and complete")
 
 
 @app.command()
@@ -135,7 +135,7 @@ def replay(
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = (
-        f"Model-based: every service cost is the recorded model's opinion, learned from {count} measurements (sum "
+        f"Model-based: every service cost is an estimate of the recorded model, learned from {count} measurements (sum "
         f"{total:.6g}). Movement is exact for these paths."
     )
     robust = found.doubly_robust
@@ -147,11 +147,12 @@ def replay(
     Console().print(bill_table(bills, found.optimum.total, f"{found.rounds} rounds, model-based"))
     typer.echo(note)
     if robust.refusal is not None:
-        typer.echo(f"Doubly robust: cannot be said. {robust.refusal[0].upper()}{robust.refusal[1:]}.")
+        typer.echo(f"Doubly robust: no estimate is possible. {robust.refusal[0].upper()}{robust.refusal[1:]}.")
         return
     typer.echo(
-        f"Doubly robust, from {robust.rounds} rounds as drawn, which count like {robust.visits:.0f} visits: {policy} "
-        f"would have cost {robust.mean:.4g} a round in service (95 % interval {robust.low:.4g} to {robust.high:.4g}); "
+        f"Doubly robust, from {robust.rounds} rounds that ran as drawn, which count like {robust.visits:.0f} visits: "
+        f"{policy} would have cost {robust.mean:.4g} a round in service (95 % interval {robust.low:.4g} to "
+        f"{robust.high:.4g}); "
         f"measured was {robust.recorded:.4g}, so it would have saved {robust.saved:.3g} "
         f"({robust.recorded - robust.high:.3g} to {robust.recorded - robust.low:.3g})."
     )

@@ -24,7 +24,7 @@ from holdcourse.errors import HoldcourseError
 SITE, RUNNING, RESEARCH = "Would it have paid off?", "A running system", "Research"
 
 
-class Listed(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command in the list of all: its module in this package, its panel, and the first line of its help."""
 
     module: str
@@ -33,36 +33,38 @@ class Listed(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Listed("backtest", SITE, "A backtest on bundled wind: a SkySails kite in the North Sea."),
-    "backtest": Listed("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
-    "serve": Listed("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
-    "bridge": Listed("bridge", RUNNING, "Wire a controller into a plant that speaks OPC UA or MQTT."),
-    "compare": Listed("compare", RESEARCH, "Compare policies on our benchmark."),
-    "sweep": Listed("experiments", RESEARCH, "Compare policies on a problem of your own."),
-    "reproduce": Listed("experiments", RESEARCH, "Repeat the paper's experiments: runs, tables, figures, a report."),
-    "tree": Listed("tools", RESEARCH, "Draw the random tree that stands for a metric, and its stretch."),
-    "optimum": Listed(
+    "demo": CommandEntry("backtest", SITE, "A backtest on bundled wind: a SkySails kite in the North Sea."),
+    "backtest": CommandEntry("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
+    "serve": CommandEntry("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
+    "bridge": CommandEntry("bridge", RUNNING, "Wire a controller into a plant that speaks OPC UA or MQTT."),
+    "compare": CommandEntry("compare", RESEARCH, "Compare policies on our benchmark."),
+    "sweep": CommandEntry("experiments", RESEARCH, "Compare policies on a problem of your own."),
+    "reproduce": CommandEntry(
+        "experiments", RESEARCH, "Repeat the paper's experiments: runs, tables, figures, a report."
+    ),
+    "tree": CommandEntry("tools", RESEARCH, "Draw the random tree that stands for a metric, and its stretch."),
+    "optimum": CommandEntry(
         "tools", SITE, "What perfect foresight, the best fixed setting and simple rules would have paid."
     ),
-    "export": Listed("records", RUNNING, "Write every round of a controller to CSV or Parquet."),
-    "verify": Listed("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
-    "backup": Listed("records", RUNNING, "Copy a record completely while its controller runs."),
-    "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),
-    "replay": Listed("records", RUNNING, "Estimate what another policy would have done in a recorded run."),
-    "policy": Listed("policy", RUNNING, "Show what a policy file contains."),
-    "wind": Listed("wind", SITE, "Airborne machines that we know, and maps of where altitude control pays."),
-    "wakes": Listed("wakes", SITE, "Would wake steering have paid off? Every policy on a farm's wind."),
-    "data": Listed("data", SITE, "Look into a data file: wind, or a plant's readings."),
-    "trial": Listed("trial", RUNNING, "Did it pay? Try a policy against a baseline, and measure."),
-    "share": Listed("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),
-    "token": Listed("tokens", RUNNING, "Create, list and revoke the tokens of the service's clients."),
+    "export": CommandEntry("records", RUNNING, "Write every round of a controller to CSV or Parquet."),
+    "verify": CommandEntry("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
+    "backup": CommandEntry("records", RUNNING, "Copy a record completely while its controller runs."),
+    "accept": CommandEntry("records", RUNNING, "Go on with a record whose newest events are missing."),
+    "replay": CommandEntry("records", RUNNING, "Estimate what another policy would have done in a recorded run."),
+    "policy": CommandEntry("policy", RUNNING, "Show what a policy file contains."),
+    "wind": CommandEntry("wind", SITE, "Airborne machines that we know, and maps of where altitude control pays."),
+    "wakes": CommandEntry("wakes", SITE, "Would wake steering have paid off? Every policy on a farm's wind."),
+    "data": CommandEntry("data", SITE, "Look into a data file: wind, or a plant's readings."),
+    "trial": CommandEntry("trial", RUNNING, "Did it pay? Try a policy against a baseline, and measure."),
+    "share": CommandEntry("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),
+    "token": CommandEntry("tokens", RUNNING, "Create, list and revoke the tokens of the service's clients."),
 }
 
 
 class LazyCommand(TyperCommand):
     """A command as the list of all shows it; `loaded` is the command itself."""
 
-    def __init__(self, name: str, listed: Listed) -> None:
+    def __init__(self, name: str, listed: CommandEntry) -> None:
         super().__init__(name, help=listed.help, rich_help_panel=listed.panel, rich_markup_mode="rich")
         self._module = f"holdcourse.cli.{listed.module}"
 

@@ -24,28 +24,29 @@ OPEN_FILES = 65_536  # a controller holds about ten
 @app.command()
 def serve(
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the records, or beside --database of the rest; made if needed.")
+        Path | None,
+        typer.Option(help="Folder for the records (with --database: for everything else); created if needed."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs tokens.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; if other machines can reach it, tokens are needed.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free port.", min=0, max=65535)] = 8000,
     token_file: Annotated[Path | None, typer.Option(help="File of accepted tokens; see holdcourse token make.")] = None,
     connections: Annotated[int, typer.Option(help="Largest number of open connections.", min=8)] = 1024,
     per_address: Annotated[int, typer.Option(help="Largest number of connections from one address.", min=4)] = 512,
     request_timeout: Annotated[
-        float, typer.Option(help="Seconds in which headers must arrive, and a body must go on arriving.", min=0.1)
+        float, typer.Option(help="Seconds until the headers must arrive, and between parts of a body.", min=0.1)
     ] = 10.0,
     proxy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A reverse proxy, which says for whom it speaks; --per-address does not hold for it. Needs tokens.",
+            help="Address of a reverse proxy, which names the real clients; --per-address ignores it. Needs tokens.",
         ),
     ] = None,
     witness: Annotated[
         str | None,
-        typer.Option(metavar="SINK", help="Where the ends of records are reported: a file, syslog:, https://..."),
+        typer.Option(metavar="SINK", help="Witness that is told the ends of records: a file, syslog:, https://..."),
     ] = None,
     witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs reports to the witness.")] = None,
     database: Annotated[
@@ -53,8 +54,8 @@ def serve(
         typer.Option(
             metavar="ADDRESS",
             envvar="HOLDCOURSE_DATABASE",
-            help="For the records: postgresql://..., which several servers share. The environment keeps passwords "
-            "out of sight.",
+            help="Database for the records, which several servers may share: postgresql://... The environment variable "
+            "keeps its password out of sight.",
         ),
     ] = None,
     address: Annotated[
@@ -62,14 +63,14 @@ def serve(
         typer.Option(
             metavar="URL",
             envvar="HOLDCOURSE_ADDRESS",
-            help="Where the other servers reach this one; where it listens, unless given.",
+            help="Address at which other servers reach this one; default: where it listens.",
         ),
     ] = None,
     lease: Annotated[
         float, typer.Option(help="Seconds after which other servers take over from a silent one.", min=0.5, max=3600)
     ] = 10.0,
     notify: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file of who is told of alarms, by webhook or e-mail.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file that says who receives alarms, by webhook or e-mail.")
     ] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
@@ -92,7 +93,7 @@ def serve(
     if data is None and database is None:
         raise InvalidInput("say where the records are kept: --data FOLDER, or --database postgresql://...")
     if data is None and notify is not None:
-        raise InvalidInput("--notify keeps what was sent in a folder of this server's; give --data FOLDER as well")
+        raise InvalidInput("--notify remembers in a folder what was sent; give --data FOLDER as well")
     if token_file is None and not is_local(host):
         raise InvalidInput(
             f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
@@ -153,13 +154,16 @@ def share(
         store = _store(None, database, "http://nowhere", LEASE_S)
         try:
             copied = store.take_over(folder)
+            fleets = [] if folder.fleets is None else folder.fleets.ids()
         finally:
             store.close()
     finally:
         folder.close()
     for name, events in copied.items():
-        typer.echo(f"{name}: {events} events, read back and whole")
+        typer.echo(f"{name}: {events} events, read back and complete")
     typer.echo(f"{len(copied)} controllers are in {store.database}; serve them with --database")
+    if fleets:
+        typer.echo(f"Fleets are kept in folders only. These stay in {data}: {', '.join(fleets)}")
 
 
 def _store(data: Path | None, database: str | None, address: str, lease: float) -> Any:

@@ -42,7 +42,7 @@ def make_token(
     expires: Expires = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token and print it; it is shown only this once.
+    """Make a token and print it; it is never shown again.
 
     Example: [bold]holdcourse token make --token-file tokens.json --name scada[/]
 
@@ -60,7 +60,7 @@ def rotate_token(
     expires: Expires = None,
     as_json: Json = False,
 ) -> None:
-    """Give a token a new secret and print it; id, name and scopes stay. The old one works until the overlap ends.
+    """Give a token a new secret and print it; id, name and scopes stay. The old secret works until the overlap ends.
 
     Example: [bold]holdcourse token rotate 1f3a9c2e --token-file tokens.json[/]
     """
@@ -76,7 +76,7 @@ def _show(token: tokens.Token, secret: str, *, as_json: bool) -> None:
     allowed = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}, expires {ends or 'never'}"
     typer.echo(f"Token {token.id} ({allowed}) is shown only this once; keep it secret.", err=True)
     if token.former:
-        typer.echo(f"The secret before it is let in until {token.former[0][1]}.", err=True)
+        typer.echo(f"The previous secret works until {token.former[0][1]}.", err=True)
 
 
 @app.command("list")
@@ -107,7 +107,7 @@ def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
     for token in known:
         for _, until in token.former:
             if until > now:
-                typer.echo(f"{token.id}: a former secret is let in until {until}")
+                typer.echo(f"{token.id}: the previous secret works until {until}")
 
 
 @app.command("revoke")

@@ -28,7 +28,9 @@ def tree(
     metric: Metric = "euclidean",
     matrix: Matrix = None,
     directed: Directed = False,
-    tau: Annotated[float, typer.Option(help="How much lighter the edges of each level are than those above.")] = 5.0,
+    tau: Annotated[
+        float, typer.Option(help="Factor by which each level of the tree has shorter edges than the level above.")
+    ] = 5.0,
     seed: Annotated[int, typer.Option(help="Seed of the random tree.")] = 0,
     as_json: Json = False,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +18,22 @@ from holdcourse.cli.arguments import Json, Time, TimeFormat, Timezone, Trusted, 
 from holdcourse.cli.progress import Working
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.experiments.plots import plot_plan
 from holdcourse.experiments.style import save
-from holdcourse.experiments.trial_plots import plot_plan
 from holdcourse.running.database import refuse_record
 from holdcourse.trials.answer import answer
-from holdcourse.trials.plan import GAINS, HOURS_PER_WEEK, Paths, Rehearse, TrialPlan, plan_of, rehearsal_of, run_both
+from holdcourse.trials.plan import (
+    GAINS,
+    LIFETIME,
+    Paths,
+    Rehearse,
+    TrialPlan,
+    check_terms,
+    percent,
+    plan_of,
+    rehearsal_of,
+    run_both,
+)
 from holdcourse.trials.record import read_trial
 from holdcourse.trials.report import summary, write_report
 from holdcourse.wind.backtest.paths import left_out_paths, policy_paths
@@ -48,18 +58,21 @@ def group() -> None:
 
 @app.command("plan")
 def plan_command(
-    policy: Annotated[Path | None, typer.Argument(help="A saved policy; default: ours, learned from the data.")] = None,
+    policy: Annotated[
+        Path | None, typer.Argument(help="A saved policy; default: our recommended policy, learned from the data.")
+    ] = None,
     log: Annotated[
         Path | None, typer.Option(help="The plant's readings: CSV, Excel or Parquet.", rich_help_panel=PLANT)
     ] = None,
     action: Annotated[str | None, typer.Option(help="Column of the setting that ran.", rich_help_panel=PLANT)] = None,
     cost: Annotated[str | None, typer.Option(help="Column of what was measured.", rich_help_panel=PLANT)] = None,
     context: Annotated[
-        list[str] | None, typer.Option(help="Known before deciding: 'load, outdoor, hour'.", rich_help_panel=PLANT)
+        list[str] | None,
+        typer.Option(help="What is known before deciding: 'load, outdoor, hour'.", rich_help_panel=PLANT),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Setting to compare with; default: the one that ran most, or makes most."),
+        typer.Option(help="Setting to compare with; default: the one that ran most often, or earns most."),
     ] = None,
     move_cost: Annotated[
         float, typer.Option(help="Cost of moving by one unit; a saved policy knows it.", rich_help_panel=PLANT)
@@ -70,19 +83,17 @@ def plan_command(
     wind: Annotated[
         list[str] | None, typer.Option(help="Wind of one site; 'demo' takes the bundled wind.", rich_help_panel=WIND)
     ] = None,
-    history: Annotated[
-        list[str] | None, typer.Option(help="More wind of the site, from earlier.", rich_help_panel=WIND)
-    ] = None,
+    history: Annotated[list[str] | None, typer.Option(help="Earlier wind of the site.", rich_help_panel=WIND)] = None,
     movement: Annotated[
         str, typer.Option(help="Cost of moving: paper, physical, kWh per m.", rich_help_panel=WIND)
     ] = "physical",
-    gain: Annotated[float | None, typer.Option(help="Gain to detect, %; default: what the simulation gains.")] = None,
+    gain: Annotated[float | None, typer.Option(help="Gain to detect, %; default: the gain in the simulation.")] = None,
     blocks: Annotated[
-        str | None, typer.Option(metavar="NUMBERS", help="Block lengths to judge, in rounds: 2,4,8.")
+        str | None, typer.Option(metavar="NUMBERS", help="Block lengths to compare, in rounds: 2,4,8.")
     ] = None,
     hours: Annotated[float | None, typer.Option(help="Hours of a round; default: from the times in the data.")] = None,
     rehearsals: Annotated[
-        int, typer.Option(help="How often to rehearse the trial at most, to see what learning changes.", min=0)
+        int, typer.Option(help="Largest number of rehearsals of the trial, which show what learning changes.", min=0)
     ] = 4,
     trust: Trusted = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
@@ -94,8 +105,8 @@ def plan_command(
 ) -> None:
     """Plan a trial: how long it would take to know whether the policy pays.
 
-    Runs the policy and the baseline in a simulation of your plant or wind, and deals
-    out their blocks by many coins. Nothing is switched.
+    Runs the policy and the baseline in a simulation of your plant or wind, and draws
+    the order of their blocks at random, many times. Nothing is switched.
 
     Example: [bold]holdcourse trial plan --wind demo[/]
 
@@ -104,9 +115,10 @@ def plan_command(
     Example: [bold]holdcourse trial plan site.policy --wind lidar.csv[/]
 
     Example:
-    [bold]holdcourse trial plan --log mill.csv --action speed --cost kwh --context load[/]
+    [bold]holdcourse trial plan --log m.csv --action rpm --cost kw --context t --hours 1[/]
     """
     lengths = _lengths(blocks)
+    check_terms(gain, hours)
     check_out(out)
     if (log is None) == (wind is None):
         raise InvalidInput("give the data to simulate with: a plant's readings with --log, or wind with --wind")
@@ -120,16 +132,13 @@ def plan_command(
                 raise InvalidInput("--log needs --action, --cost and --context: the names of its columns")
             reading = {"action": action, "cost": cost, "context": context, "time": time, "bins": bins}
             reading |= {"timezone": timezone, "time_format": time_format}
-            paths, rehearse, step = _plant_paths(log, reading, loaded, baseline, move_cost, seed, working)
+            paths, rehearse, step = _plant_paths(log, reading, hours, loaded, baseline, move_cost, seed, working)
         else:
             paths, rehearse, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, working)
-        long = hours if hours is not None else step
-        if long is None:
-            raise InvalidInput("the data have no times, so say how long a round lasts: --hours 1")
         found = plan_of(
             paths,
             gain=gain,
-            hours=long,
+            hours=step if hours is None else hours,
             blocks=lengths,
             rehearse=rehearse,
             rehearsals=rehearsals,
@@ -153,6 +162,12 @@ def report(
     cycle: Annotated[
         int | None, typer.Option(help="Rounds per day, if the limits do not say how long a round is.", min=2)
     ] = None,
+    drop: Annotated[
+        int | None,
+        typer.Option(
+            help="First rounds of each block to leave out, to check for carry-over; default: a quarter.", min=1
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, rounds.csv and pairs.csv.")] = None,
     trust: Trusted = None,
     as_json: Json = False,
@@ -167,7 +182,7 @@ def report(
     Example: [bold]holdcourse trial report turbine.log --cycle 24 --out trial[/]
     """
     found = read_trial(*records, trust=trust or ())
-    measured = answer(found.blocks, cycle=cycle or found.day)
+    measured = answer(found.blocks, cycle=cycle or found.day, drop=drop)
     if as_json:
         typer.echo(json.dumps(measured.to_data() | {"policy": found.policy, "against": found.against}))
     else:
@@ -183,15 +198,22 @@ def report(
 def _plant_paths(
     log: Path,
     reading: dict[str, Any],
+    hours: float | None,
     policy: Policy | None,
     baseline: str | None,
     move_cost: float,
     seed: int,
     working: Working,
-) -> tuple[Paths, Rehearse, float | None]:
+) -> tuple[Paths, Rehearse, float]:
     """Both arms in a world fitted to a plant's readings, the trial's rehearsal, and how long a round lasts."""
     refuse_record(log, "--log reads a CSV, an Excel sheet or a Parquet file")
-    readings = read_readings(log, **reading)
+    read = read_readings(log, **reading)
+    readings = read.believable()
+    for note in readings.notes[len(read.notes) :]:
+        typer.echo(f"data: {note}", err=True)
+    step = readings.step if hours is None else hours
+    if step is None:
+        raise InvalidInput("say how long a round lasts: --hours 1, or --time with the name of the column of times")
     problem = readings.problem(scale=move_cost) if policy is None else policy.problem
     settings = [problem.value(k) for k in range(problem.n)]
     if policy is not None and settings != [readings.problem(scale=1.0).value(k) for k in range(len(readings.values))]:
@@ -206,7 +228,7 @@ def _plant_paths(
     theirs = hc.fixed_at(problem, setting_index=most) if baseline is None else hc.fixed_at(problem, _value(baseline))
     start = most if baseline is None else problem.index(_value(baseline))
     paths = run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell)
-    return paths, rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed), readings.step
+    return paths, rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed), step
 
 
 def _wind_paths(
@@ -260,21 +282,21 @@ def _show(plan: TrialPlan) -> None:
     table.add_column("block")
     for gain in GAINS:
         table.add_column(f"{gain:g} %", justify="right")
-    for heading in (f"{plan.target:g} %, with a reference", "changes cost"):
+    for heading in (f"{plan.target:,g} %, with a reference", "changes cost"):
         table.add_column(heading, justify="right")
     for design in plan.designs:
         best = design.block == plan.best.block
         rounds = f"{design.block} rounds" + (" *" if best else "")
         weeks = [_weeks(design.weeks(gain)) for gain in GAINS]
         helped = _weeks(design.weeks(plan.target, reference=True))
-        table.add_row(rounds, *weeks, helped, f"{design.switching:.2g} %", style="bold" if best else None)
+        table.add_row(rounds, *weeks, helped, f"{percent(design.switching)} %", style="bold" if best else None)
     console.print(table)
     for sentence in plan.words:
         console.print(f"- {sentence}", highlight=False, markup=False)
 
 
 def _weeks(weeks: float) -> str:
-    if math.isinf(weeks) or weeks > 100 * 8766 / HOURS_PER_WEEK:
+    if weeks > LIFETIME:
         return "never"
     return f"{weeks:,.0f}" if weeks >= 10 else f"{weeks:.1f}"
 

@@ -16,15 +16,18 @@ from holdcourse.cli.arguments import (
     Decimal,
     Encoding,
     Json,
+    Save,
     Separator,
     TimeFormat,
     Timezone,
     check_out,
+    check_save,
     names_of,
     names_option,
+    saved_words,
 )
-from holdcourse.cli.backtest import Save, check_save, saved_words
 from holdcourse.cli.progress import Working
+from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
@@ -61,7 +64,7 @@ def wakes(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Energy table: read if it exists, otherwise computed and written.",
+            help="Energy table: read if the file exists, otherwise computed and written.",
             rich_help_panel=DATA,
         ),
     ] = None,
@@ -90,7 +93,7 @@ def wakes(
         str,
         typer.Option(
             metavar="PRICE",
-            help="Of turning by one degree: '0.5 kWh per degree', '0.02 EUR per degree'; one for each turbine: 'a; b'.",
+            help="Price of a degree: '0.5 kWh per degree', '0.02 EUR per degree'; one for each turbine: 'a; b'.",
             rich_help_panel=STEERING,
         ),
     ] = "0.5 kWh per degree",
@@ -111,7 +114,7 @@ def wakes(
         typer.Option(help="Time between decisions: '10 min'; default: that of the record.", rich_help_panel=STEERING),
     ] = None,
     at_most: Annotated[
-        float, typer.Option(help="Energy that the learner may lose at most, percent.", rich_help_panel=STEERING)
+        float, typer.Option(help="Largest loss of energy allowed to the learner, percent.", rich_help_panel=STEERING)
     ] = 100 * AT_MOST,
     idealised: Annotated[
         bool,
@@ -123,7 +126,7 @@ def wakes(
         list[str] | None,
         names_option(
             "--policies",
-            "Which policies; gp-md is possible too, and takes minutes.",
+            "Which policies; gp-md is possible too, but takes minutes.",
             (*POLICIES, *ON_REQUEST),
             COMPARED,
         ),
@@ -132,11 +135,13 @@ def wakes(
         str, typer.Option(help="Widths of hysteresis zones, degrees.", rich_help_panel=COMPARED)
     ] = "2,4,8,12,16",
     rate_limits: Annotated[
-        str, typer.Option(help="Degrees of offset per degree of direction.", rich_help_panel=COMPARED)
+        str, typer.Option(help="Rate limits, degrees of offset per degree of direction.", rich_help_panel=COMPARED)
     ] = "5,3,2,1",
     no_front: Annotated[
         bool,
-        typer.Option("--no-front", help="Skip the planner at other prices; quicker.", rich_help_panel=COMPARED),
+        typer.Option(
+            "--no-front", help="Skip the planner at other prices, which is quicker.", rich_help_panel=COMPARED
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random number in the run.", rich_help_panel=COMPARED)] = 0,
     out: Annotated[
@@ -227,10 +232,16 @@ def wakes(
     for text in found.warnings:
         console.print(f"warning: {text}", highlight=False, markup=False)
     notes = (*found.notes, *((CREDIT,) if record is None else ()))
-    for note in notes:
+    options = options_of(typer.main.get_command(app))
+    for note in (with_options(note, options) for note in notes):
         console.print(note, style="dim", highlight=False, markup=False)
     if len(saved) > 1:
-        typer.echo(f"\none policy for each of {len(saved)} clusters of turbines; ask all of them with the same wind")
+        *_, last = saved
+        first = next(iter(saved))
+        typer.echo(
+            f"\none policy for each of {len(saved)} clusters of turbines, {first} to {last.name}; ask all of them with "
+            "the same wind"
+        )
     for said in (text for path, policy in list(saved.items())[-1:] for text in saved_words(path, policy)):
         typer.echo(said)
     if paths:
@@ -262,7 +273,9 @@ def _energy(
         _same_farm(str(table), energy, FlorisModel(farm))
         return energy, wake_model(FlorisModel(farm, turbines=energy.farm.turbines))
     if farm is None:
-        raise InvalidInput("which farm? Give its FLORIS input file with --farm FILE, or its energy table with --table")
+        raise InvalidInput(
+            "there is no farm: give its FLORIS input file with --farm FILE, or its energy table with --table"
+        )
     model = wake_model(FlorisModel(farm))
     energy = farm_table(
         model,

@@ -156,7 +156,7 @@ def wind_map_command(
     """
     from holdcourse.cli.experiments import executor_of, resumable
     from holdcourse.cli.progress import Working
-    from holdcourse.experiments.execute import available_processors
+    from holdcourse.experiments.workers import available_processors
     from holdcourse.wind.maps.run import WAITING, MapPlan, check_extras, draw_map, wind_map, write_map
 
     check_out(out)
@@ -201,7 +201,7 @@ def _median(values: np.ndarray) -> float | None:
 
 def one_worker() -> Executor:
     """Start a process of its own: where it dies, the others go on."""
-    from holdcourse.experiments.execute import ONE_THREAD
+    from holdcourse import threads
 
-    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
+    os.environ.update({name: value for name, value in threads.ENVIRONMENT.items() if name not in os.environ})
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))

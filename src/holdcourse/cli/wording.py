@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 # Of parameters whose options have another name everywhere.
-OTHER_NAMES = {"folder": "--out", "code": "--no-code", "scale": "--move-cost", "min_dwell": "--dwell"}
+OTHER_NAMES = {
+    "folder": "--out",
+    "code": "--no-code",
+    "scale": "--move-cost",
+    "min_dwell": "--dwell",
+    "hours": "--every",
+    "side": "--block",
+}
 NEEDED = {"replay": "--policy cgp-lcb", "accept": "--reason ..."}  # options of commands that a remedy names
 
 
 def options_of(command: Any) -> dict[str, str]:
     """Return the options of a command and of those within it, by the names of their parameters."""
+    return OTHER_NAMES | _own_options(command)
+
+
+def _own_options(command: Any) -> dict[str, str]:
     within = [*getattr(command, "commands", {}).values(), *getattr(command, "others", ())]
     own = {param.name: max(param.opts, key=len) for param in command.params if param.param_type_name == "option"}
-    return OTHER_NAMES | {name: option for other in within for name, option in options_of(other).items()} | own
+    return {name: option for other in within for name, option in _own_options(other).items()} | own
 
 
 def with_options(message: str, options: dict[str, str]) -> str:
@@ -28,3 +40,9 @@ def with_options(message: str, options: dict[str, str]) -> str:
     message = re.sub(rf"(?<![\w?&])({names})=(True\b|False\b)?", option, message)
     message = re.sub(rf"^({names})(?= is | must )", lambda found: options[found[1]], message)
     return re.sub(rf"holdcourse ({'|'.join(NEEDED)}) \S+", lambda found: f"{found[0]} {NEEDED[found[1]]}", message)
+
+
+def in_options(texts: Iterable[str], command: Any) -> list[str]:
+    """Return what the library says in several texts, in the words of a command."""
+    options = options_of(command)
+    return [with_options(text, options) for text in texts]

@@ -6,6 +6,7 @@ repeated ask with the same decision. So a request that got no answer, because th
 simply repeated until `patience` runs out.
 """
 
+from holdcourse.client.fleet import RemoteFleet, RemoteFleetDecisions
 from holdcourse.client.remote import RemoteController, RemoteDecision, Service, connect
 
-__all__ = ["RemoteController", "RemoteDecision", "Service", "connect"]
+__all__ = ["RemoteController", "RemoteDecision", "RemoteFleet", "RemoteFleetDecisions", "Service", "connect"]

@@ -1,15 +1,8 @@
-"""A service and its controllers, as seen from afar: the words of `Controller`, over HTTP.
-
-Requests are sent until they are answered, over connections that stay open.
-"""
+"""A service and its controllers, as seen from afar: the words of `Controller`, over HTTP."""
 
 from __future__ import annotations
 
 import base64
-import http.client
-import json
-import random
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,202 +10,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import Conflict, InvalidInput, ServiceError
+from holdcourse.client.fleet import RemoteFleet
+from holdcourse.client.sender import Sender, refusal
+from holdcourse.errors import InvalidInput
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
-FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0  # ... and between two looks at a job
+FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0  # seconds between two looks at a job; doubled in between
 OVER = ("done", "failed")
 Progress: TypeAlias = Callable[[float, str], None]  # share of the work that is done, and what is being done
 INTERRUPTED, TRIES_OF_A_JOB = "interrupted", 3  # the code of a job that the service's end cut off
-TRY_AGAIN = (429, 502, 503, 504, 507)  # the service may be able to a little later
-
-
-class Sender:
-    """Sends requests to one service; may be used by several threads. The parameters are those of `connect`."""
-
-    def __init__(self, url: str, token: str | None, *, patience: float, timeout: float) -> None:
-        self._parts = _address(url)
-        if not (patience >= 0 and timeout > 0):
-            raise InvalidInput(f"patience must be 0 or more and timeout positive, got {patience!r} and {timeout!r}")
-        if token is not None and not _can_be_sent(token):
-            raise InvalidInput("the token cannot be one of ours; copy it as `holdcourse token make` printed it")
-        self._url, self._token = url.rstrip("/"), token
-        self._patience, self._timeout = patience, timeout
-        self._idle: list[http.client.HTTPConnection] = []  # as many as there were requests at once
-        self._lock = threading.Lock()
-
-    def close(self) -> None:
-        """Close the connections that no request uses; the next request opens a new one."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
-    def request(
-        self, method: str, path: str, body: Mapping[str, Any] | None, key: str | None, *, is_long: bool
-    ) -> tuple[int, dict[str, Any]]:
-        """Send a request until it is answered; returns its status and the answer. See `Service.request`."""
-        timeout = max(self._timeout, self._patience) if is_long else self._timeout
-        content = None if body is None else _as_json(body)
-        headers = self._headers(content is not None, key)
-        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
-        jitter = random.Random()  # so that many clients do not come back at the same moment
-        while True:
-            answered: int | None = None
-            try:
-                answered, answer = self._once(method, path, content, headers, timeout)
-                if answered < 400:
-                    return answered, answer
-                if answered not in TRY_AGAIN:
-                    raise _refusal(answered, answer, f"{method} {path}")
-                trouble = _message(answer) or f"status {answered}"
-            except (OSError, http.client.HTTPException) as error:
-                trouble = f"{type(error).__name__}: {error}"
-            if time.monotonic() + pause > until:
-                raise ServiceError(f"{self._url} cannot do {method} {path}: {trouble}; gave up", answered)
-            time.sleep(pause * jitter.uniform(0.5, 1.0))
-            pause = min(2 * pause, LONGEST_PAUSE)
-
-    def download(self, path: str, target: Path) -> int:
-        """Write what is at an address to a file, part by part, and return how many bytes there were.
-
-        The file gets its name when all of it is there; one that was cut off is asked for again while patience lasts.
-        """
-        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
-        while True:
-            try:
-                return self._downloaded(path, target)
-            except ServiceError as refused:
-                if refused.status not in TRY_AGAIN or time.monotonic() + pause > until:
-                    raise
-            except http.client.HTTPException as error:
-                if time.monotonic() + pause > until:
-                    raise ServiceError(f"{self._url} cannot do GET {path}: {error!r}; gave up") from None
-            except OSError as error:
-                if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-                    raise InvalidInput(f"cannot write {target}: {error.strerror}") from None
-                if time.monotonic() + pause > until:
-                    raise ServiceError(f"{self._url} cannot do GET {path}: {error}; gave up") from None
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _downloaded(self, path: str, target: Path) -> int:
-        connection, _ = self._connection(max(self._timeout, self._patience))
-        unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
-        try:
-            connection.request("GET", self._parts.path.rstrip("/") + path, None, self._headers(False, None))
-            reply = connection.getresponse()
-            if reply.status >= 400:
-                answer = json.loads(reply.read() or b"{}")
-                raise _refusal(reply.status, answer, f"GET {path}")
-            length = 0
-            with unfinished.open("wb") as file:
-                while part := reply.read(2**16):
-                    length += file.write(part)
-            unfinished.replace(target)
-            return length
-        except ValueError as error:
-            if isinstance(error, InvalidInput):
-                raise
-            raise http.client.HTTPException(f"the answer cannot be read: {error}") from None
-        finally:
-            connection.close()  # whatever came of it, nobody else gets the rest of this answer
-            unfinished.unlink(missing_ok=True)
-
-    def _headers(self, has_body: bool, key: str | None) -> dict[str, str]:
-        headers = {"Accept": "application/json"}
-        if has_body:
-            headers["Content-Type"] = "application/json"
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if key is not None:
-            if not _can_be_sent(key):
-                raise InvalidInput(f"a key is made of printable ASCII characters, got {key!r}")
-            headers["Idempotency-Key"] = key
-        return headers
-
-    def _once(
-        self, method: str, path: str, content: bytes | None, headers: dict[str, str], timeout: float
-    ) -> tuple[int, dict[str, Any]]:
-        connection, is_used = self._connection(timeout)
-        try:
-            connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
-            reply = connection.getresponse()
-            text = reply.read()
-        except BaseException as error:
-            connection.close()
-            if is_used and isinstance(error, ConnectionError):  # hung up while it was idle; the others were too
-                self.close()
-                return self._once(method, path, content, headers, timeout)
-            raise
-        with self._lock:
-            self._idle.append(connection)
-        try:
-            return reply.status, json.loads(text)
-        except ValueError:
-            if reply.status < 400:
-                raise http.client.HTTPException(f"the answer is not JSON: {text[:80]!r}") from None
-            return reply.status, {}
-
-    def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
-        """One that nobody uses now, and whether it was used before."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            return kind(self._parts.hostname or "", self._parts.port, timeout=timeout), False
-        connection.timeout = timeout
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout)
-        return connection, True
-
-
-def _address(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket that does not close
-        is_one = False
-    if not is_one:
-        raise InvalidInput(f"the address must look like http://127.0.0.1:8000, got {url!r}")
-    return parts
-
-
-def _can_be_sent(text: str) -> bool:
-    """Whether a header can hold it."""
-    return text.isascii() and text.isprintable()
-
-
-def _as_json(body: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(body, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{body!r} cannot be sent: {error}; numbers must be finite") from None
-
-
-def _message(answer: Any) -> str:
-    error = answer.get("error") if isinstance(answer, dict) else None
-    return str(error.get("message", "")) if isinstance(error, dict) else ""
-
-
-def _refusal(status: int, answer: Any, what: str) -> Exception:
-    message = _message(answer) or f"{what} was answered with status {status}"
-    if status == 409:
-        error = answer.get("error", {}) if isinstance(answer, dict) else {}
-        return Conflict(message, error.get("recorded"), error.get("given"))
-    if status in (400, 404, 413, 422):
-        return InvalidInput(message)
-    return ServiceError(message, status)
 
 
 def _refused(found: Mapping[str, Any]) -> Exception:
     """The error of one of several requests."""
-    return _refusal(found["status"], {"error": found["error"]}, f"a request to {found['controller']}")
+    return refusal(found["status"], {"error": found["error"]}, f"a request to {found['controller']}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +37,7 @@ class RemoteDecision:
     Attributes
     ----------
     id
-        To tell the measurement under.
+        Name under which to tell the measurement.
     round, episode
         Counted from 0.
     epoch
@@ -238,16 +53,16 @@ class RemoteDecision:
     probabilities
         As in `Decision`; None while the controller only observes.
     expected_cost
-        Service cost that the model expects at `action`, where gains are measured with a minus; None where it cannot
+        Service cost that the model expects at `action`, or the negative gain if gains are measured; None if it cannot
         say.
     proposed_value
         The coordinate or label of `proposed`, as `value` is that of `action`.
     limited_by
-        The limit that kept `action` from being what the policy, or an override, wanted; None where none did.
+        The limit that prevented what the policy, or an override, wanted; None if none did.
     forced
-        The reason given for going to `action` whatever the limits say; None where they hold.
+        The reason given for going to `action` whatever the limits say; None if they hold.
     whose_turn
-        "policy" or "baseline" in a trial; None where none is made.
+        "policy" or "baseline" in a trial; None if none is made.
 
     Examples
     --------
@@ -337,7 +152,7 @@ class Service:
     def work(self, path: str, body: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
         """Send something that may take long, follow the job that it becomes, and return what it is answered with.
 
-        One that the service's end cut off is sent again, a few times.
+        A request that was cut off because the service stopped is sent again, a few times.
         """
         for left in reversed(range(TRIES_OF_A_JOB)):
             status, answer = self._sender.request("POST", path, body, uuid.uuid4().hex, is_long=True)
@@ -348,7 +163,7 @@ class Service:
                 found: dict[str, Any] = job["result"]
                 return found
             if job["error"]["code"] != INTERRUPTED or not left:
-                raise _refusal(job["status"], {"error": job["error"]}, f"job {job['id']}")
+                raise refusal(job["status"], {"error": job["error"]}, f"job {job['id']}")
         raise AssertionError  # the last try returned or raised
 
     def _followed(self, job: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
@@ -495,6 +310,29 @@ class Service:
         """One of the controllers, by its id."""
         return RemoteController(self, name)
 
+    def fleets(self) -> list[dict[str, Any]]:
+        """A summary of every fleet that the token may see."""
+        listed: list[dict[str, Any]] = self.request("GET", "/fleets")["fleets"]
+        return listed
+
+    def create_fleet(self, config: Mapping[str, Any], *, policy_file: str | Path | None = None) -> RemoteFleet:
+        """Set up a fleet; the same configuration again is fine.
+
+        Parameters
+        ----------
+        config
+            As `POST /fleets` takes it.
+        policy_file
+            A file with the policy, in place of settings, prices, policy and options.
+        """
+        file = {} if policy_file is None else {"policy_file": _sent(policy_file)}
+        made = self.request("POST", "/fleets", {**config, **file}, is_long=True)
+        return self.fleet(made["id"])
+
+    def fleet(self, name: str) -> RemoteFleet:
+        """One of the fleets, by its id."""
+        return RemoteFleet(self, name)
+
     def request(
         self,
         method: str,
@@ -588,7 +426,7 @@ class RemoteController:
     def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
         """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.
 
-        The service lives again through the rounds since then, which is waited for as long as patience lasts.
+        The service replays the rounds since then; the client waits for that as long as its patience lasts.
         """
         return self._post("retract", {"decision": decision_id, "reason": reason}, is_long=True)
 
@@ -686,13 +524,13 @@ class RemoteController:
         Parameters
         ----------
         gain
-            The gain in % of the baseline's bill that the trial is to tell from none; None: what the simulation gains.
+            The gain in % of the baseline's bill that the trial must detect; None: the gain in the simulation.
         hours
             How long a round lasts; None: as the controller's limits say.
         blocks
-            Block lengths to judge, in rounds.
+            Block lengths to compare, in rounds.
         baseline
-            The setting to compare with; None: the one that ran most.
+            The setting to compare with; None: the one that ran most often.
         rehearsals
             How often the trial itself is run, to see what learning from each other's blocks changes.
         progress

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
+from holdcourse.deciding.rules import Choice, Rule, RuleState, View, arrays_within, resumed, states_within
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import (
     Calibration,
@@ -40,6 +40,7 @@ from holdcourse.learning.costs import (
     OptimisticCosts,
     calibration_of,
     can,
+    costs_of_some,
     costs_with_optimism,
     doubted_by,
     maximises,
@@ -48,7 +49,7 @@ from holdcourse.learning.costs import (
     tried_by,
 )
 from holdcourse.learning.posteriors.protocol import Told
-from holdcourse.movement import coupling, mirror
+from holdcourse.movement import mirror
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
 
@@ -156,21 +157,18 @@ class Hedged:
             [expected[choice.action] + move - choice.excess for choice, move in zip(choices, moves, strict=True)]
         )
         last = state.arrays["q"], int(state.arrays["followed"][0])
-        before = mirror.leaf_probabilities(self.star, last[0])
-        q = mirror.descend(self.star, last[0], charges)
-        after = mirror.leaf_probabilities(self.star, q)
-        followed = coupling.sample(self.star, before, after, last[1], state.uniform())
+        followed, q, weights = mirror.step(self.star, *last, charges, state.uniform())
         # Given which expert is followed, what it does may be random too: the mixture is what each action had.
-        probabilities = np.asarray(after @ np.array([choice.probabilities for choice in choices]))
+        probabilities = np.asarray(weights @ np.array([choice.probabilities for choice in choices]))
         probabilities /= probabilities.sum()
         arrays = self._arrays((q, followed), last, [choice.state for choice in choices])
         trial = next((choice for choice in choices if choice.excess > 0), None)
         if trial is not None:  # whoever is followed: all learn from it
             state = RuleState(trial.action, state.round + 1, state.seed, arrays)
-            return Choice(state, trial.probabilities, self._in_words(followed, after, trial.words), trial.excess)
+            return Choice(state, trial.probabilities, self._in_words(followed, weights, trial.words), trial.excess)
         state = RuleState(choices[followed].action, state.round + 1, state.seed, arrays)
         chosen = choices[followed]
-        words = self._in_words(followed, after, chosen.words)
+        words = self._in_words(followed, weights, chosen.words)
         return Choice(state, probabilities, words, prospect=chosen.prospect, restraint=chosen.restraint)
 
     def _in_words(self, followed: int, weights: Array, said: str) -> str:
@@ -207,20 +205,14 @@ class Hedged:
         return view.costs if expected is None else np.asarray(expected[0])
 
     def _states(self, state: RuleState) -> list[RuleState]:
-        states = []
-        for j in range(len(self.experts)):
-            arrays = under(f"{j}.", state.arrays)
-            action = int(state.arrays["positions"][j])
-            states.append(RuleState(action, state.round, _seed_of(state.seed, j), arrays))
-        return states
+        seeds = [_seed_of(state.seed, j) for j in range(len(self.experts))]
+        return states_within(state, state.arrays["positions"], seeds)
 
     def _arrays(self, now: tuple[Array, int], last: tuple[Array, int], states: Sequence[RuleState]) -> dict[str, Array]:
         arrays = {"q": now[0], "followed": np.array([float(now[1])])}
         arrays |= {"last_q": last[0], "last_followed": np.array([float(last[1])])}
         arrays["positions"] = np.array([float(state.action) for state in states])
-        for j, state in enumerate(states):
-            arrays |= prefixed(f"{j}.", state.arrays)
-        return arrays
+        return arrays | arrays_within(states)
 
 
 class Panel:
@@ -290,12 +282,17 @@ class Panel:
         place, share = self.seats[0]
         return costs_with_optimism(self.models[place], contexts, optimism * share)
 
+    def costs_of(self, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float) -> Array:
+        """Return the costs of some actions by the first expert's model, at an optimism."""
+        place, share = self.seats[0]
+        return costs_of_some(self.models[place], contexts, actions, optimism * share)
+
     def of_expert(self, expert: int) -> Costs | None:
-        """Return the costs as an expert sees them; None where its model must be shown them."""
+        """Return the costs as an expert sees them; None if its model must be shown them."""
         return None if self.models[self.seats[expert][0]].needs_costs else self._seat(expert)
 
     def expected_at(self, contexts: ArrayLike) -> Array | None:
-        """Return what the first expert's model expects; None where it must be shown the costs."""
+        """Return what the first expert's model expects; None if it must be shown the costs."""
         judge = self.models[self.seats[0][0]]
         return None if judge.needs_costs else costs_with_optimism(judge, contexts, 0.0)
 
@@ -354,6 +351,10 @@ class LessOptimistic:
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Return the costs with `optimism` times the share."""
         return self.model.costs_at_optimism(contexts, optimism * self.share)
+
+    def costs_of(self, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float) -> Array:
+        """Return the costs of some actions with `optimism` times the share."""
+        return costs_of_some(self.model, contexts, actions, optimism * self.share)
 
 
 def expert_view(view: View, expert: int) -> View:

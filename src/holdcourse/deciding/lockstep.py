@@ -139,7 +139,7 @@ class Plans:
         self.actions, self.decided = np.array(starts), np.zeros(len(starts), dtype=np.int64)
         n = rule.problem.n
         self._available = np.ones((len(starts), n))
-        self._ways = np.array([rule._steps._ways(here) for here in range(n)])
+        self._ways = np.array([rule._steps.ways(here) for here in range(n)])
         self._within = np.array([rule._steps.possible(here, np.ones(n, dtype=bool)) for here in range(n)])
 
     def step(self, members: Ints, costs: Array, allowed: Mask, settled: Array | None = None) -> Array:

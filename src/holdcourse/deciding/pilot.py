@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.checks import checked_seed
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, RuleState, TakingTurns, Turn, View, resumed
+from holdcourse.deciding.rules import Choice, Greedy, RuleState, TakingTurns, Turn, View, resumed
 from holdcourse.errors import NoActionLeft
-from holdcourse.learning.costs import Estimate
+from holdcourse.learning.costs import Estimate, LowestCosts, can
 
 
 class Pilot:
@@ -52,12 +52,27 @@ class Pilot:
         """Return the rule's choice, the same as often as it is asked."""
         return self.rule.step(self.state, view)
 
+    def choose(
+        self,
+        context: Any,
+        allowed: NDArray[np.bool_] | None = None,
+        forecast: Any = None,
+        shown: ArrayLike | None = None,
+    ) -> Choice:
+        """Look and decide, where nobody wants to see what was looked at: a greedy rule needs the lowest cost alone."""
+        if shown is None and isinstance(self.rule, Greedy) and can(self.model, LowestCosts):
+            found = self.model.lowest(context, allowed)
+            if np.isfinite(found.cost):  # else none is left, which `look` says
+                return self.rule.take(self.state, found.action)
+        _, view = self.look(context, allowed, forecast, shown)
+        return self.decide(view)
+
     def accept(self, choice: Choice) -> None:
         """Go on from the choice."""
         self.state = choice.state
 
     def learn(self, action: int, context: Any, measurement: float, turn: Turn | None = None) -> float | None:
-        """Take in what was measured; returns its weight, None where a trial keeps it from the policy.
+        """Take in what was measured; returns its weight, None if a trial keeps it from the policy.
 
         `turn` is whose turn it was in the round that was measured.
         """

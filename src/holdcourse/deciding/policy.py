@@ -5,7 +5,7 @@ policy            cost vector it sees                   rule
 ================  ====================================  ============================================
 `gp_md`           lower bounds of the Gaussian process  mirror descent on a tree, coupling
 `cgp_lcb`         lower bounds                          the cheapest
-`proximal_lcb`    lower bounds                          the cheapest including the way there
+`proximal_lcb`    lower bounds                          the cheapest including the move
 `md_known`        true costs                            mirror descent on a tree, coupling
 `minc_known`      true costs                            the cheapest
 `stationary`      none                                  stay
@@ -281,7 +281,7 @@ def gp_md(
     Parameters
     ----------
     tau, kappa
-        Of the tree and of the descent.
+        Parameters of the tree and of the descent.
     tree, tree_seed
         A given tree, or the seed of a random one; by default it is drawn from the run's seed.
     learning
@@ -322,7 +322,7 @@ def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Le
     >>> import holdcourse as hc
     >>> past = [(0, 0.3, 2.0), (1, 0.3, 1.0), (2, 0.3, 2.0)]
     >>> policy = hc.proximal_lcb(hc.Problem([0.0, 0.5, 1.0]), weight=10.0, history=past)
-    >>> hc.Controller(policy, start=0).ask(context=0.3).value  # the way is too dear
+    >>> hc.Controller(policy, start=0).ask(context=0.3).value  # the move is too expensive
     0.0
     """
     options = {"weight": weight, **learning}
@@ -380,7 +380,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
 
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
-    """One action for ever: the one of least mean cost in the history.
+    """Always one action: the one of least mean cost in the history.
 
     Examples
     --------
@@ -398,7 +398,7 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
 def fixed_at(
     problem: Problem, setting: Any = None, *, maximise: bool = False, setting_index: int | None = None
 ) -> Policy:
-    """One given setting for ever: by its value or label, or by its index.
+    """Always one given setting, by its value or label, or by its index.
 
     Examples
     --------

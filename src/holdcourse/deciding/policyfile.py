@@ -111,11 +111,11 @@ class Evidence:
         if self.judged and self.as_judged:
             said.append(f"A backtest judged exactly this policy on {self.judged}.")
         elif self.judged:
-            said.append(f"A backtest judged it on {self.judged}, before it had learned from them; it has since.")
+            said.append(f"A backtest judged it on {self.judged}. It has learned from these data since.")
         if self.conclusion:
             said.append(self.conclusion)
         if not (self.judged or self.conclusion):
-            said.append("No backtest is on file.")
+            said.append("There is no backtest of it.")
         return said
 
 
@@ -128,15 +128,15 @@ class PolicyFile:
     where
         The file, as errors name it.
     name, explanation, fingerprint
-        Of the policy.
+        Name of the policy.
     recipe
         What made it, as JSON.
     learned
         The arrays of its cost model.
     limits, units, evidence
-        As the module says; None, empty and None where they were not given.
+        As the module says; None, empty and None if they were not given.
     versions
-        Of the parts that wrote it.
+        Versions of the parts that wrote it.
     """
 
     where: str

@@ -11,7 +11,7 @@ x, b       what is played in a round, and what the baseline would play
 saved      sum over rounds of E(b) - E(x), less the movement beyond the baseline's
 doubt      by how much `saved` may be wrong
 allowed    half of `at_most` times the baseline's bill (the other half is kept for what the model does not see); at the
-           beginning that of some rounds more, which are paid in advance, or what some dear moves cost
+           beginning that of some rounds more, which are paid in advance, or what some expensive moves cost
 =========  =============================================================================================================
 
 **By what is known now.** A round's E are asked again after it was measured: E(x) is then close to what was measured,
@@ -19,14 +19,15 @@ and E(b) is as well known as the baseline was measured in such contexts. Doubts 
 together, others partly so.
 
 **What may be played.** An action, if saved - doubt + allowed still covers what it may cost more than the baseline, at
-the upper bound of the difference, the way there, and the way back to the baseline. The action at hand without all that,
-if it is better than the baseline even at its upper bound. And the baseline itself. Where the rule wants something else,
-the action of least expected cost is played among those that may be; ways count as if the rule stayed for some rounds.
+the upper bound of the difference, the move there, and the move back to the baseline. The present action without all
+that, if it is better than the baseline even at its upper bound. And the baseline itself. Where the rule wants something
+else, the action of least expected cost is played among those that may be; moves count as if the rule stayed for some
+rounds.
 
 **In steps.** What was learned nearby says little of a cliff farther off. So an action is in reach only if it is near
 one that was played, if the model knows it about as well, or if what may be lost there is small against what is left.
-The way to any other leads over actions in reach, each played on the way. Where a move costs more than a round, steps
-would be dearer than a fall, and there are none; nor where costs are a process in time, which nothing tells from afar.
+Any other is approached over actions in reach, each of which is played. Where a move costs more than a round, steps
+would cost more than a fall, and there are none; nor where costs are a process in time, which nothing tells from afar.
 
 What is promised holds with the confidence of the bounds (see `holdcourse.learning.posteriors.fitted` for how they are
 calibrated), and as far as the model's kernel can follow the plant. Measured overspending is in docs/plants.md.
@@ -35,21 +36,29 @@ calibrated), and as far as the model's kernel can follow the plant. Measured ove
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.archive import prefixed, under
 from holdcourse.checks import is_finite
 from holdcourse.deciding.hedge import Panel, expert_view
 from holdcourse.deciding.planning.beliefs import Closeness, alikeness
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, Restraint, Rule, RuleState, View, resumed
+from holdcourse.deciding.rules import (
+    Choice,
+    Restraint,
+    Rule,
+    RuleState,
+    View,
+    arrays_within,
+    resumed,
+    states_within,
+)
 from holdcourse.errors import InvalidInput, plain
-from holdcourse.learning.costs import ExpertCosts, OptimisticCosts, can
+from holdcourse.learning.costs import ExpertCosts, Judging, OptimisticCosts, can, costs_of_some
 from holdcourse.learning.history import check_context
 from holdcourse.movement.problem import Problem, mean_way
 from holdcourse.movement.steps import LongestStep
@@ -61,6 +70,7 @@ ADVANCE_START, ADVANCE_PACE, ADVANCE_MOST = 300.0, 4.0, 1000.0  # rounds paid in
 PERSISTENCE = 8.0  # rounds over which a way is counted where the rule's own wish is too dear
 OPEN_ROUNDS = 128  # newest rounds away from the baseline whose costs are asked again
 ASKED = 4  # of them, each round, those asked longest ago
+ASKED_ABOUT_ALL = 10_000  # actions; of more, only those played are asked about: there the least doubt is found
 TOGETHER = 0.2  # correlation of doubts about rounds in unlike contexts
 NEAR = 0.4  # of a mean way: what was played tells about as far
 WELL_KNOWN = 0.4  # of the largest doubt: by less, an action was measured, or many like it
@@ -95,13 +105,13 @@ def promised(
         once, growing to that of 1,000.
     trials
         How many moves may be paid for in advance, where no budget is given and a move costs more in the mean than half
-        a round: a share that does not pay for the way to another action and back would keep the policy from learning.
+        a round: a share that does not pay for a move to another action and back would keep the policy from learning.
     closeness
         How alike contexts are.
     asks_again
         Whether the model can be asked about rounds that have passed; one of a process in time cannot.
     longest
-        The policy's longest step, which the way back to the baseline respects too.
+        The policy's longest step, which moves back to the baseline respect too.
     caution
         How wide the promise's bounds are, in units of those that the policy hopes by.
     """
@@ -190,7 +200,7 @@ class Budget:
     def __str__(self) -> str:
         amount = f"{abs(self.saved):.3g} (+- {self.doubt:.2g})"
         if self.saved < 0:
-            return f"{amount} more than the baseline, of the {self.allowed:.3g} that may be"
+            return f"{amount} more than the baseline; up to {self.allowed:.3g} is allowed"
         return f"{amount} less than the baseline; {self.allowed:.3g} more would be allowed"
 
 
@@ -241,9 +251,10 @@ class Promised:
         if not can(view.model, OptimisticCosts):
             return self._chosen(state, wish, wish.action, other, Account.of(state.arrays), None)
         context = check_context(view.context, None)
-        account = Account.of(state.arrays)
+        account = Account.of(state.arrays).after(_changes(view.model), self.closeness)
         if self.asks_again:
-            account = account.asked_again(view.model, state.round, self.caution)
+            among = np.flatnonzero(state.arrays["reach"] == PLAYED) if self.problem.n > ASKED_ABOUT_ALL else None
+            account = account.asked_again(view.model, state.round, self.caution, among)
         expected, spread = _row(view.model, context, self.caution)
         n, b = self.problem.n, other.action
         everywhere = np.arange(n)
@@ -313,9 +324,7 @@ class Promised:
         return Choice(after, probabilities, wish.words, prospect=prospect, restraint=kept)
 
     def _states(self, state: RuleState) -> list[RuleState]:
-        seeds = state.seed, _other_seed(state.seed)
-        places = state.arrays["positions"]
-        return [RuleState(int(places[j]), state.round, seeds[j], under(f"{j}.", state.arrays)) for j in range(2)]
+        return states_within(state, state.arrays["positions"], (state.seed, _other_seed(state.seed)))
 
     def _reached(self, reach: Array, action: int) -> Array:
         """Return what is known of the actions once one was played: those near it are in reach."""
@@ -336,9 +345,7 @@ class Promised:
 
     def _arrays(self, states: Sequence[RuleState], account: Account, reach: Array) -> dict[str, Array]:
         arrays = {"positions": np.array([float(state.action) for state in states]), "reach": reach}
-        for j, state in enumerate(states):
-            arrays |= prefixed(f"{j}.", state.arrays)
-        return arrays | prefixed("account.", account.arrays())
+        return arrays | arrays_within(states) | account.arrays()
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +362,8 @@ class Account:
         E(x) - E(b), and the doubt about that; (m, 2).
     sums
         Of older rounds away: E(x) - E(b), and the square of their doubt; movement beyond the baseline's; the
-        baseline's bill; how many rounds that was for; movement of the newest round alone; (6,).
+        baseline's bill; how many rounds that was for; movement of the newest round alone; how often the model has
+        forgotten what it had learned; (7,).
     """
 
     contexts: Array
@@ -366,29 +374,61 @@ class Account:
     @classmethod
     def empty(cls) -> Account:
         """Return the account before the first round."""
-        return cls(np.zeros((0, 0)), np.zeros((0, 4)), np.zeros((0, 2)), np.zeros(6))
+        return cls(np.zeros((0, 0)), np.zeros((0, 4)), np.zeros((0, 2)), np.zeros(7))
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Account:
         """Read from a rule's state."""
-        own = under("account.", arrays)
-        return cls(own["contexts"], own["rounds"], own["costs"], own["sums"])
+        return cls(*(arrays[f"account.{field.name}"] for field in fields(cls)))
 
     def arrays(self) -> dict[str, Array]:
         """Give the arrays that a rule's state holds."""
-        return {"contexts": self.contexts, "rounds": self.rounds, "costs": self.costs, "sums": self.sums}
+        return {f"account.{field.name}": getattr(self, field.name) for field in fields(self)}
 
-    def asked_again(self, model: OptimisticCosts, round_number: int, caution: float = 1.0) -> Account:
-        """Ask anew what some of the rounds cost: those asked longest ago, and the newest, measured meanwhile."""
+    def after(self, changes: int, closeness: Closeness) -> Account:
+        """Ask no more about rounds before a change: the model that judged them knows another plant now."""
+        if changes == self.sums[6]:
+            return self
+        sums = self.sums.copy()
+        sums[0] += float(self.costs[:, 0].sum())
+        sums[1] += self._doubt_squared(closeness)
+        sums[6] = changes
+        return replace(Account.empty(), sums=sums)
+
+    def _doubt_squared(self, closeness: Closeness) -> float:
+        """Return the square of the doubt about the rounds that are asked again."""
+        if not len(self.rounds):
+            return 0.0
+        apart = closeness.distances(self.contexts, self.contexts, self.contexts)
+        alike = TOGETHER + (1.0 - TOGETHER) * alikeness(apart, 1.0)
+        return float(self.costs[:, 1] @ alike @ self.costs[:, 1])
+
+    def asked_again(
+        self,
+        model: OptimisticCosts,
+        round_number: int,
+        caution: float = 1.0,
+        played: NDArray[np.int64] | None = None,
+    ) -> Account:
+        """Ask anew what some of the rounds cost: those asked longest ago, and the newest, measured meanwhile.
+
+        `played`: the actions among which the least doubt is looked for, besides those of the rounds; None: all.
+        """
         if not len(self.rounds):
             return self
         longest_ago = np.argsort(self.rounds[:, 3], kind="stable")[:ASKED].tolist()
         rows = np.array(sorted({*longest_ago, len(self.rounds) - 1}))
         rounds, costs = self.rounds.copy(), self.costs.copy()
         asked = self.contexts[rows]
-        expected = model.costs_at_optimism(asked, 0.0)
-        spread = expected - model.costs_at_optimism(asked, caution)
         each, (x, b) = np.arange(len(rows)), rounds[rows, 1:3].T.astype(np.int64)
+        if played is None:
+            expected = model.costs_at_optimism(asked, 0.0)
+            spread = expected - model.costs_at_optimism(asked, caution)
+        else:
+            among = np.unique(np.concatenate([played, x, b]))
+            expected = costs_of_some(model, asked, among, 0.0)
+            spread = expected - costs_of_some(model, asked, among, caution)
+            x, b = np.searchsorted(among, x), np.searchsorted(among, b)
         costs[rows, 0] = expected[each, x] - expected[each, b]
         costs[rows, 1] = _doubt(spread[each, x], spread[each, b], spread.min(axis=1))
         rounds[rows, 3] = round_number
@@ -404,7 +444,7 @@ class Account:
         movement: float,
     ) -> Account:
         """Return the account after one more round."""
-        sums = self.sums + np.array([0.0, 0.0, movement, bill, 1.0, 0.0])
+        sums = self.sums + np.array([0.0, 0.0, movement, bill, 1.0, 0.0, 0.0])
         sums[5] = movement
         if actions[0] == actions[1]:
             return replace(self, sums=sums)
@@ -441,13 +481,16 @@ class Account:
             allowed = max(share * max(1.0, advance / rounds), trials)
         else:
             allowed = 0.0
-        square = old_doubt
+        square = old_doubt + self._doubt_squared(terms.closeness)
         if len(self.rounds):
-            apart = terms.closeness.distances(self.contexts, self.contexts, self.contexts)
-            alike = TOGETHER + (1.0 - TOGETHER) * alikeness(apart, 1.0)
-            square += float(self.costs[:, 1] @ alike @ self.costs[:, 1])
             spent += float(self.costs[:, 0].sum())
         return Budget(0.0 - spent - movement, float(np.sqrt(square)), allowed, bill)
+
+
+def _changes(model: Any) -> int:
+    """How often the model has forgotten what it had learned."""
+    found = model.calibration() if can(model, Judging) else None
+    return 0 if found is None else found.changes
 
 
 def _row(model: OptimisticCosts, context: Array, caution: float) -> tuple[Array, Array]:
@@ -464,7 +507,7 @@ def _doubts(spread: Array, b: int) -> Array:
 def _doubt(spread: Array, baseline: Any, least: Any) -> Array:
     """How far a difference of costs may be off: what all actions share, at most the least, cancels.
 
-    It is counted once in place of twice.
+    It is counted once instead of twice.
     """
     return np.asarray(np.sqrt(np.maximum(spread**2 + baseline**2 - least**2, 0.0)))
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -30,7 +30,7 @@ from holdcourse.checks import flag, is_finite
 from holdcourse.deciding.hedge import HedgedMaker, Panel
 from holdcourse.deciding.planning.beliefs import Closeness
 from holdcourse.deciding.planning.lookahead import Lookahead
-from holdcourse.deciding.planning.plan import planner
+from holdcourse.deciding.planning.plan import Plan, planner
 from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound, named, stationary
 from holdcourse.deciding.promise import promised
 from holdcourse.deciding.registry import label_of
@@ -49,7 +49,9 @@ from holdcourse.movement.steps import LongestStep, longest_step
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
-LEARNED_WIDTH = 0.75  # of the plan's bounds where the kernel is fitted; the promise's are wider. See decision 48
+# Of the plan's bounds where the kernel is fitted, where moves are expensive and where they are cheap; the promise's are
+# wider. See decisions 48 and 58.
+LEARNED_WIDTH, CHEAP_WIDTH = 1.25, 0.75
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
 AT_MOST = 0.02  # of the baseline's bill
 TRIALS = 35.0  # moves that are paid for in advance where moves are dear
@@ -74,7 +76,7 @@ def recommended(
     max_step_cost: float | None = None,
     **learning: Any,
 ) -> Policy:
-    """Make the policy we would run ourselves. The module says what it chooses, its `explanation` what it chose.
+    """Make the policy that we would run ourselves; its `explanation` says what it chose, this module's text why.
 
     Parameters
     ----------
@@ -88,12 +90,12 @@ def recommended(
     interval
         Time between two rounds, where contexts are times.
     context_scale, period, max_step, max_step_cost
-        As in `planner`; the first two not for contexts that are times.
+        As in `planner`; `context_scale` and `period` are not for contexts that are times.
     fixed_setting
         A setting whose constant use is one of the experts; by default the best one in the history, if there is one.
     baseline
-        What would happen without us: a setting for ever, "history" for the best fixed one of the history, a policy such
-        as the operators' own rule; None: staying where the run begins.
+        What would happen without us: a fixed setting, "history" for the best fixed setting of the history, or a policy
+        such as the operators' own rule; None: staying where the run begins.
     at_most
         The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and where
         moves cost more than half a round, in advance what 35 of them cost; None: no promise. See
@@ -109,7 +111,7 @@ def recommended(
     --------
     >>> import holdcourse as hc
     >>> hc.recommended(hc.Problem([0.0, 0.5, 1.0]))
-    Policy(Recommended: the planner, with GP-MD beside it, Problem(3 actions, metric='euclidean'))
+    Policy(Recommended: the planner, with GP-MD as an alternative, Problem(3 actions, metric='euclidean'))
     """
     known = cast(Learning, dict(learning))  # which options there are is checked where they are used
     past = _checked(history, problem)
@@ -141,6 +143,8 @@ def recommended(
         fixed_action = _best_in_past(problem, past, model, time)
     # Who gives a width means it; a kernel that is given is believed.
     hope = LEARNED_WIDTH if isinstance(kernel, str) and "width" not in known else None
+    if hope is not None and isinstance(lead.rule, Plan):
+        lead = replace(lead, rule=replace(lead.rule, cheap_hope=CHEAP_WIDTH / LEARNED_WIDTH))
     experts = [Expert(lead, 1.0 if hope is None else _share(model, hope))]
     if longest.is_any:
         experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model, GP_MD_WIDTH)))
@@ -225,12 +229,12 @@ def _promise_in_words(without: Policy, kept: int | None, at_most: float, budget:
     what = "staying where it begins" if stays else without.name
     advance = ""
     if budget is not None:
-        advance = f", and {budget:.3g} in advance"
+        advance = f", apart from {budget:.3g} that it may spend in advance"
     elif trials:
-        advance = f"; where a move costs more than half a round, {trials:.0f} of them are paid for in advance"
+        advance = f". If a move costs more than half a round, it may spend the cost of {trials:.0f} moves in advance"
     return (
-        f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
-        f"exceed that of {what} by more than {100 * at_most:.3g} %{advance}."
+        "It explores only with what it has saved: according to the model's calibrated bounds, the bill including moves "
+        f"stays within {100 * at_most:.3g} % of the bill of {what}{advance}."
     )
 
 
@@ -253,7 +257,7 @@ def _checked(history: Any, problem: Problem) -> History | None:
 def _fitted(problem: Problem, past: History | None, known: Learning, time: bool) -> list[str]:
     """Fill in kernel, noise and prior mean as far as the history tells them; return what was done, in sentences."""
     count = 0 if past is None else len(past)
-    words = [f"Given: {', '.join(['the problem', *_given(known, count, time)])}."]
+    words = [f"It was given: {', '.join(['the problem', *_given(known, count, time)])}."]
     fits = isinstance(known.get("kernel", "auto"), str)
     if fits and past is not None and count >= ENOUGH_TO_FIT and time:
         guess = _process_in_time(problem, past)
@@ -279,12 +283,12 @@ def _fitted(problem: Problem, past: History | None, known: Learning, time: bool)
             f"{ENOUGH_TO_FIT} measurements to fit one to; got {count}"
         )
     elif fits and count >= FIRST_FIT:
-        words.append("The kernel was fitted to the history, and is fitted again as measurements come in.")
+        words.append("It has fitted its model to the history, and fits it again as measurements come in.")
     elif fits:
-        words.append("Kernel, noise and prior mean are fitted as measurements come in, again and again.")
+        words.append("It fits its model (kernel, noise and prior mean) again and again as measurements come in.")
     elif past is not None and count and known.get("prior_mean") is None:
         known["prior_mean"] = float(past.measurements.mean())
-        words.append("The prior mean is that of the history.")
+        words.append("The prior mean is the mean of the history.")
     return words
 
 
@@ -323,7 +327,7 @@ def _share(model: LowerBound, width: float) -> float:
 def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool) -> int | None:
     """Return the action of least cost in the history's contexts: by the model, or as measured where these are past.
 
-    None where a cost follows from measurements of all actions at once, which the history does not hold.
+    None if a cost follows from measurements of all actions at once, which the history does not hold.
     """
     if not time:
         rows = np.unique(np.linspace(0, len(past) - 1, JUDGED_CONTEXTS).astype(int))
@@ -336,25 +340,30 @@ def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool
 def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, longest: LongestStep) -> str:
     problem = experts[0].policy.problem
     beside = [expert.policy.name for expert in experts[1:]]
-    company = f"with {' and '.join(beside)} beside it" if beside else "alone"
+    role = "an alternative" if len(beside) == 1 else "alternatives"
+    company = f"with {' and '.join(beside)} as {role}" if beside else "alone"
     if time:
         head = f"Recommended: a plan over predicted costs, {company}."
         ahead = experts[0].policy.rule.describe()["horizon"]
-        body = [f"It plans {ahead} rounds ahead on what the model predicts for them; no forecast is needed or taken."]
+        body = [f"It plans {ahead} rounds ahead with the model's predictions, so it neither needs nor takes forecasts."]
     else:
         head = f"Recommended: the planner, {company}."
         body = [
-            "It learns which contexts follow which, of any kind, and what each action costs in them, and plans moves "
-            "that pay; forecasts given to ask are used as far as past ones were right."
+            "It learns what each setting costs in which conditions and how conditions follow each other, and plans the "
+            "moves that pay. If you give it forecasts, it relies on them as far as earlier forecasts were right."
         ]
+        rule = experts[0].policy.rule
+        if isinstance(rule, Plan) and rule.weighed is not None:
+            body.append(rule.gives_up)
     if beside:
         edge = PATIENCE * problem.diameter
+        lead, most = problem.cost(f"{edge:.3g}"), problem.cost(f"{2 * edge:.3g}")
         body.append(
-            f"The plan is followed until another expert is ahead by about {edge:.3g}, by the model's estimates. By "
-            "these the expected bill of the experts followed is at most that of the plan, and at most "
-            f"{2 * edge:.3g} more than that of any other expert, besides the movement of changing between them. "
-            "Nothing is promised about true costs where the model is wrong."
+            f"It follows the plan until the model estimates that an alternative is ahead by about {lead}. By these "
+            "estimates it never expects to pay more than the plan alone would, and at most "
+            f"{most} more than any alternative alone, apart from the cost of switching between them. If the "
+            "model is wrong, nothing is promised about the true costs."
         )
     elif not longest.is_any:
-        body.append("It is alone because a change of experts might be a larger step than max_step.")
+        body.append("It has no alternatives, because switching to one might need a larger step than max_step.")
     return " ".join([head, *notes, *body])

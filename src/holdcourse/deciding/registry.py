@@ -81,8 +81,8 @@ class Entry:
     makers
         By kind of world; an import path ``module:name``, or the function itself.
     colour, dash
-        Of its line in pictures; dashes are lengths on and off, none for a line drawn through. An entry without a colour
-        gets one of `OTHER_COLOURS`.
+        Colour and dashes of its line in pictures; dashes are lengths on and off, none for a solid line. An entry
+        without a colour gets one of `OTHER_COLOURS`.
     required
         Options without which it cannot be made.
     own_width
@@ -148,7 +148,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "fixed",
         "Fixed",
-        "The one setting that was best in the past: what would be chosen without a controller.",
+        "The setting that was best in the past, which one would choose without a controller.",
         "history",
         {"problem": f"{named}:fixed", "wind": f"{wind}:fixed", "plants": f"{rivals}:fixed_on_history"},
         "#737a82",
@@ -158,7 +158,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "wind-planner",
         "Wind planner",
-        "A wind filter with a 12-hour plan: moves if the wind of the next hours should pay for it, and comes back.",
+        "Predicts the wind and plans 12 hours ahead: moves if the next hours should pay for it, and comes back.",
         "measurements",
         {"wind": f"{wind}:wind_planner", "recipe": "holdcourse.wind.policy.planner:planned"},
         "#c4455d",
@@ -167,7 +167,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "recommended",
         "Recommended",
-        "What we would run: it looks at what it is given, picks a plan with others beside it, and says what it picked.",
+        "What we would run: it chooses a plan and alternatives that suit what it is given, and says what it chose.",
         "measurements",
         {"problem": "holdcourse.deciding.recommended:recommended"},
         "#b23da2",
@@ -229,7 +229,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "trial",
         "Trial",
-        "A policy and a baseline take turns in blocks, in an order that a coin decides, so that the gain is measured.",
+        "A policy and a baseline take turns in blocks, in an order drawn at random, so that the gain is measured.",
         "measurements",
         {"recipe": "holdcourse.deciding.trial:trial_of"},
         "#6d6d3f",
@@ -239,7 +239,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "planner-forecast",
         "Planner, forecast",
-        "The planner, told the contexts of the next rounds as they will be.",
+        "The planner with perfect forecasts of the next contexts.",
         "measurements",
         {"cells": f"{planning}:planner"},
         "#2b9318",
@@ -248,7 +248,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "planner-shuffled",
         "Planner, shuffled",
-        "The planner, told contexts of the next rounds that are shuffled.",
+        "The planner with forecasts that were shuffled, and so are wrong.",
         "measurements",
         {"cells": f"{planning}:planner"},
         "#2b9318",
@@ -284,7 +284,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "stationary",
         "Stationary",
-        "Stays at the setting where the run begins: to compare with.",
+        "Stays at the setting where the run begins, for comparison.",
         "nothing",
         {"problem": f"{named}:stationary", "wind": f"{wind}:stationary", "plants": f"{rivals}:stay"},
         "#4a96a3",
@@ -311,7 +311,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "wake-planner",
         "Wake planner",
-        "Yaw offsets planned on the energy expected over what the wind does next, and on what turning costs.",
+        "Plans yaw offsets on the energy expected in the wind to come and on the cost of turning.",
         "nothing",
         {"recipe": "holdcourse.wakes.planning:planned"},
         "#c8475f",
@@ -329,7 +329,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "knob-planner",
         "Knob planner",
-        "Many knobs, planned group by group on a cost that is learned as a sum over the groups.",
+        "Plans many knobs group by group, with a cost that it learns as a sum over the groups.",
         "measurements",
         {"recipe": "holdcourse.deciding.planning.knob_plan:knob_planner"},
         "#4a7f8c",
@@ -338,7 +338,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "fixed-at",
         "Fixed at",
-        "One given setting for ever.",
+        "Always the same given setting.",
         "nothing",
         {"problem": f"{named}:fixed_at"},
         "#8b7f78",
@@ -348,7 +348,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "as-run",
         "as run",
-        "What was really done.",
+        "What was done in reality.",
         "hindsight",
         colour="#7d7d7d",
         dash=(3.0, 3.0),
@@ -356,7 +356,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "best-fixed",
         "best fixed",
-        "The one setting that would have been best; known only afterwards.",
+        "The best fixed setting in hindsight; known only afterwards.",
         "hindsight",
         colour="#a07020",
         dash=AFTERWARDS,
@@ -444,7 +444,7 @@ def make(name: str, problem: Any, **options: Any) -> Any:
     problem
         The `Problem`.
     options
-        Of the policy, by name. To be saved they must be numbers, texts, lists, or what ours take.
+        Options of the policy, by name. To be saved they must be numbers, texts, lists, or what ours take.
 
     Examples
     --------

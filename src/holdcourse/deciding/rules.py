@@ -6,7 +6,8 @@ ask the view's `model` about other contexts, as the protocols in `holdcourse.lea
 
 A `Rule` is what a policy holds, or a `RuleMaker` where it depends on the run's seed. A rule that keeps what it knows
 when it is moved is a `ResumableRule`; one that cannot work with every cost model says so as a `DemandingRule`; one
-whose arms need not all learn from a round is `TakingTurns`.
+that knows how far apart its rounds are is a `TimedRule`; one whose arms need not all learn from a round is
+`TakingTurns`.
 
 Random numbers belong to a round: each is the first one of Philox(key=seed, counter=[0, round, lane, 0]), the same as
 numpy's generator of that name gives, without the 40 microseconds that making one takes. Nothing has to be remembered
@@ -19,13 +20,14 @@ Examples
 >>> rule = hc.rules.Proximal(hc.Problem([0.0, 0.5, 1.0]), weight=1.0)
 >>> state = rule.begin(action=0, seed=0)
 >>> view = hc.rules.View(costs=np.array([1.0, 0.8, 0.1]), context=None, allowed=np.ones(3, dtype=bool))
->>> rule.step(state, view).action  # 0.1 there and 1.0 for the way, against 1.0 here
+>>> rule.step(state, view).action  # 0.1 there and 1.0 for the move, against 1.0 here
 0
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -35,7 +37,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
-from holdcourse.movement import coupling, mirror, offline
+from holdcourse.movement import mirror, offline
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
 
@@ -78,7 +80,7 @@ class View:
     forecast
         Contexts expected in the next rounds, if anybody said so.
     model
-        What can be asked about other contexts, for rules that plan; None where there is nothing to ask.
+        What can be asked about other contexts, for rules that plan; None if there is nothing to ask.
     at
         The action that was really played last, where it may be another one than the rule's: an expert of a hedge goes
         its own way. None: the rule's.
@@ -158,12 +160,12 @@ class Prospect:
     place
         Where the plan stood.
     to
-        Where it goes or, where it stays, the action that came nearest to paying for the way; None where there is no
+        Where it goes or, where it stays, the action that came nearest to paying for the move; None if there is no
         other.
     worth
-        By how much the rounds ahead cost less from there than from `place`, without the way.
+        By how much the rounds ahead cost less from there than from `place`, without the move.
     way
-        What the way there costs, as the plan counts it: a cautious one counts more than it pays.
+        What the move costs, as the plan counts it: a cautious one counts more than it pays.
     rounds
         How many rounds ahead count.
     may_stay
@@ -187,10 +189,10 @@ class Restraint:
     wish
         What it wanted.
     why
-        "dear": it might cost more than is left; "steps": it is far from all that was tried, so the way there is gone in
+        "dear": it might cost more than is left; "steps": it is far from all that was tried, so it is approached in
         steps; "reach": it is farther than the longest step.
     risk
-        What it might cost more than the baseline, the way there and back to the baseline included.
+        What it might cost more than the baseline, with the move there and back to the baseline.
     left
         What is left to be risked.
     """
@@ -279,11 +281,21 @@ class DemandingRule(Protocol):
 
 
 @runtime_checkable
+class TimedRule(Protocol):
+    """A rule that knows how far apart its rounds are."""
+
+    @property
+    def interval(self) -> float | None:
+        """The hours from one round to the next; None if nobody said."""
+        ...
+
+
+@runtime_checkable
 class TakingTurns(Rule, Protocol):
     """A rule of two arms that take turns, and of which only one may learn from a round."""
 
     def learn_alone(self, model: Any, arm: int, action: int, context: Any, measurement: float) -> float | None:
-        """Let one arm alone learn; returns the weight that the first one gave to it, None where it learned none."""
+        """Let one arm alone learn; returns the weight that the first one gave to it, None if it learned none."""
         ...
 
 
@@ -292,6 +304,25 @@ def resumed(rule: Rule, state: RuleState, action: int) -> RuleState:
     if isinstance(rule, ResumableRule):
         return rule.resume(state, action)
     return rule.begin(action, state.seed, state.round)
+
+
+def states_within(state: RuleState, places: Sequence[float] | Array, seeds: Sequence[int]) -> list[RuleState]:
+    """Return the states of the rules that a rule holds, as `arrays_within` put them into its own.
+
+    Rule j stands at ``places[j]`` and draws its random numbers by ``seeds[j]``.
+    """
+    within: list[dict[str, Array]] = [{} for _ in seeds]
+    for name, array in state.arrays.items():
+        number, dot, own = name.partition(".")
+        if dot and number.isdigit():
+            within[int(number)][own] = array
+    parts = zip(places, seeds, within, strict=True)
+    return [RuleState(int(place), state.round, seed, arrays) for place, seed, arrays in parts]
+
+
+def arrays_within(states: Sequence[RuleState]) -> dict[str, Array]:
+    """Return the arrays of the rules that a rule holds, named by the number of the rule: "0.q", "1.home"."""
+    return {f"{j}.{name}": array for j, state in enumerate(states) for name, array in state.arrays.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,14 +339,10 @@ class MirrorDescent:
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let the probabilities follow the costs and move as little as they allow."""
-        q = mirror.descend(self.tree, state.arrays["q"], view.costs, self.kappa)
-        after = mirror.leaf_probabilities(self.tree, q)
-        if self.tree.n > mirror.LARGE:
-            action = coupling.sample_from_states(self.tree, state.arrays["q"], q, state.action, state.uniform())
-        else:
-            before = mirror.leaf_probabilities(self.tree, state.arrays["q"])
-            action = coupling.sample(self.tree, before, after, state.action, state.uniform())
-        return Choice(RuleState(action, state.round + 1, state.seed, {"q": q}), after)
+        action, q, probabilities = mirror.step(
+            self.tree, state.arrays["q"], state.action, view.costs, state.uniform(), self.kappa
+        )
+        return Choice(RuleState(action, state.round + 1, state.seed, {"q": q}), probabilities)
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""
@@ -334,7 +361,11 @@ class Greedy:
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Choose the cheapest action."""
-        return _certain(self.problem.n, state, int(np.argmin(view.costs)))
+        return self.take(state, int(np.argmin(view.costs)))
+
+    def take(self, state: RuleState, cheapest: int) -> Choice:
+        """Choose the cheapest action where somebody has found it already."""
+        return _certain(self.problem.n, state, cheapest)
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""

@@ -27,11 +27,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.archive import prefixed, under
 from holdcourse.checks import is_finite, whole_number
 from holdcourse.deciding.hedge import Panel, expert_view
 from holdcourse.deciding.policy import Policy, fixed_at, stationary
-from holdcourse.deciding.rules import Choice, DemandingRule, Rule, RuleState, Stay, Turn, View, resumed, uniform
+from holdcourse.deciding.rules import (
+    Choice,
+    DemandingRule,
+    Rule,
+    RuleState,
+    Stay,
+    Turn,
+    View,
+    arrays_within,
+    resumed,
+    states_within,
+    uniform,
+)
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import CostModel, ExpertCosts, KnownCosts, Nothing, OptimisticCosts, can, maximises
 from holdcourse.movement.problem import Problem
@@ -67,8 +78,8 @@ def trial(
     blocks
         How many, an even number; then the policy runs alone. None: until somebody ends it.
     heard
-        From what share of the other arm's rounds an arm learns, 0 to 1; `holdcourse.plan_trial` says with which one the
-        arms are in their own blocks as good as if they ran throughout.
+        Share of the other arm's rounds from which an arm learns, 0 to 1; `holdcourse.plan_trial` says with which share
+        each arm does as well in its own blocks as if it ran throughout.
     baseline_index
         The baseline as the index of a setting.
 
@@ -113,7 +124,7 @@ def trial(
         options["blocks"] = int(blocks)
     words = (
         f"A trial: {policy.name} and {against} take turns in blocks of {block} rounds; in each pair of blocks a coin "
-        f"says who begins. {heard_in_words(heard)} {policy.explanation}"
+        f"decides which of them begins. {heard_in_words(heard)} {policy.explanation}"
     )
     return replace(
         policy,
@@ -288,7 +299,7 @@ class Trial:
         return Choice(after, chosen.probabilities, said, chosen.excess, turn, chosen.prospect, chosen.restraint)
 
     def learn_alone(self, model: CostModel, arm: int, action: int, context: Any, measurement: float) -> float | None:
-        """Let one arm alone learn a measurement; returns what weight the policy gave to it, None where it learned none.
+        """Let one arm alone learn a measurement; returns what weight the policy gave to it, None if it learned none.
 
         `model` is that of the trial.
         """
@@ -337,14 +348,11 @@ class Trial:
         return described | {"policy": self.rules[POLICY].describe(), "baseline": other}
 
     def _states(self, state: RuleState) -> list[RuleState]:
-        places, seeds = state.arrays["places"], _seeds(state.seed)
-        return [RuleState(int(places[j]), state.round, seeds[j], under(f"{j}.", state.arrays)) for j in range(2)]
+        return states_within(state, state.arrays["places"], _seeds(state.seed))
 
     def _arrays(self, states: Sequence[RuleState], first: int) -> dict[str, Array]:
         arrays = {"places": np.array([float(state.action) for state in states]), "first": np.array([float(first)])}
-        for j, state in enumerate(states):
-            arrays |= prefixed(f"{j}.", state.arrays)
-        return arrays
+        return arrays | arrays_within(states)
 
 
 def _seeds(seed: int) -> tuple[int, int]:

@@ -1,9 +1,13 @@
-"""What a comparison came to, for pages and programs: a table for each group of cells, every cell, and a figure."""
+"""What a comparison came to, for pages and programs.
+
+Of cells: a table for each group of them, every cell, and a figure. Of plants: policies over all of them,
+and on every one.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +16,15 @@ from holdcourse import archive
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import MissingExtra
 from holdcourse.experiments.comparison import EASY, HARD, Comparison
+from holdcourse.experiments.plant_comparison import PlantComparison, PlantLine
+from holdcourse.experiments.runs import CLAIRVOYANT
 from holdcourse.experiments.style import SETTINGS, blank, drawing, line_of, save, shared_legend
 from holdcourse.tables.spreadsheet import write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PLANT_HEADINGS = ("mean", "±", "worst run", "week 1", "runs > +2 %")  # of `plant_cells`
 GROUPS = {"cells": EASY, "harder processes": HARD}
 
 
@@ -27,37 +34,33 @@ def groups(found: Comparison) -> dict[str, Comparison]:
     return {title: part for title, part in parts.items() if part.cells}
 
 
-def as_values(found: Comparison) -> dict[str, Any]:
+def cells_as_values(found: Comparison) -> dict[str, Any]:
     """Give programs every cell, and a line for each policy and group of cells."""
     lines = [{"group": title, **asdict(line)} for title, part in groups(found).items() for line in part.lines()]
     return {"seeds": list(found.seeds), "lines": lines, "cells": found.cell_rows()}
 
 
-def write(found: Comparison, out: Path, say: Callable[[str], None] = lambda line: None) -> None:
+def write_cells(found: Comparison, out: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Write `cells.csv`, `table.md` for a page, and a figure where matplotlib is there."""
-    rows = found.cell_rows()
-    text = io.StringIO()
-    write_rows(text, [list(rows[0]), *(row.values() for row in rows)])
-    archive.write_file(out / "cells.csv", text.getvalue().encode())
-    archive.write_file(out / "table.md", markdown(found).encode())
+    _write_rows(found.cell_rows(), out / "cells.csv")
+    archive.write_file(out / "table.md", cells_markdown(found).encode())
     try:
         save(picture(found), out / "figures", "compare")
     except MissingExtra as error:
         say(f"no figure: {error}")
 
 
-def markdown(found: Comparison) -> str:
+def cells_markdown(found: Comparison) -> str:
     """Return the tables of a page such as docs/benchmark-table.md: a row for each policy."""
     pages = []
     for part in groups(found).values():
         processes = list(dict.fromkeys(process for process, _ in part.cells))
-        heading = ["policy", "mean", f"to {label_of(found.policies[0])}", *processes]
-        rows = [heading, ["---"] * len(heading)]
+        rows = [["policy", "mean", f"to {label_of(found.policies[0])}", *processes]]
         for line, means in zip(part.lines(), part.means, strict=True):
             apart = f"{line.difference:+.3f} ± {line.difference_error:.3f}" if line.policy != found.policies[0] else ""
             row = [label_of(line.policy), f"{line.mean:.3f} ± {line.error:.3f}", apart]
             rows.append(row + [" ".join(means_of_process(part, means, process)) for process in processes])
-        pages.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+        pages.append(_page(rows))
     return "\n\n".join(pages) + "\n"
 
 
@@ -99,3 +102,51 @@ def _panel(ax: Any, process: str, rows: list[dict[str, Any]], policies: Sequence
         )
     ax.set_xticks(range(len(rhos)), [f"{rho:g}" for rho in rhos])
     ax.set(title=process, xlabel=r"$\rho$", xlim=(-0.5, len(rhos) - 0.5))
+
+
+def plants_as_values(found: PlantComparison) -> dict[str, Any]:
+    """Give programs a line for each policy on each plant, and on all of them."""
+    return {"seeds": list(found.seeds), "lines": [asdict(line) for line in found.every_line]}
+
+
+def write_plants(found: PlantComparison, out: Path) -> None:
+    """Write `worlds.csv`, with every line, and `table.md` for a page."""
+    _write_rows([asdict(line) for line in found.every_line], out / "worlds.csv")
+    archive.write_file(out / "table.md", plants_markdown(found).encode())
+
+
+def plants_markdown(found: PlantComparison) -> str:
+    """The tables of a page such as docs/plants.md: policies over all plants, then the mean of each on every plant."""
+    overall = [["policy", *PLANT_HEADINGS], *([plant_label(line.policy), *plant_cells(line)] for line in found.lines())]
+    worlds = [["world", *map(plant_label, found.policies)]]
+    for world in found.worlds:
+        lines = [found.line(name, world) for name in found.policies]
+        worlds.append([world, *(f"{percent(line.mean)} ± {100 * line.error:.1f}" for line in lines)])
+    return f"{_page(overall)}\n\n{_page(worlds)}\n"
+
+
+def plant_label(policy: str) -> str:
+    """How a policy is called in these tables."""
+    return "optimum" if policy == CLAIRVOYANT else label_of(policy)
+
+
+def percent(share: float) -> str:
+    """A share above or below staying, in percent."""
+    return f"{round(100 * share, 1) + 0.0:+.1f}"  # never -0.0
+
+
+def plant_cells(line: PlantLine) -> Sequence[str]:
+    """A line in percent: mean, its error, worst run, first week, share of runs that paid 2 % more than staying."""
+    bill = percent(line.mean), f"{100 * line.error:.1f}", percent(line.worst)
+    return *bill, percent(line.first_week), f"{100 * line.harmed:.0f}"
+
+
+def _write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    text = io.StringIO()
+    write_rows(text, [list(rows[0]), *(row.values() for row in rows)])
+    archive.write_file(path, text.getvalue().encode())
+
+
+def _page(rows: list[list[str]]) -> str:
+    """Return a table of a page; the first row is its heading."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))

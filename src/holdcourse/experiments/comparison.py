@@ -26,7 +26,7 @@ from holdcourse.deciding.hedge import hedged
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.planning.plan import planner
 from holdcourse.deciding.policy import Policy, gp_md
-from holdcourse.experiments.own import file_hash
+from holdcourse.experiments.own_problem import file_hash
 from holdcourse.experiments.policies import check_policy_name, make_policy
 from holdcourse.experiments.results import standard_error
 from holdcourse.experiments.runs import (

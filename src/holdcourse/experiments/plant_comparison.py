@@ -187,9 +187,9 @@ class PlantLine:
     Attributes
     ----------
     mean, error
-        Of the bill over seeds, and its standard error.
+        Mean of the bill over seeds, and its standard error.
     worst
-        The dearest run.
+        The most expensive run.
     first_week
         Mean bill of the first week, against staying's of that week.
     harmed

@@ -19,6 +19,7 @@ from holdcourse.learning.checking import ModelCheck
 from holdcourse.learning.history import check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
+from holdcourse.trials.plan import TrialPlan
 from holdcourse.worlds.simulation import Question, Run, World, run_rounds
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ TITLES = {
 }
 UNITS = {"net": 1e-3}  # wind worlds count in kWh
 MOST_READINGS = 400  # drawn of a check
+BEST_BLOCKS, OTHER_BLOCKS, WITH_REFERENCE = "#0072B2", "#999999", "#D55E00"  # of a trial
+SHORTEST_TRIAL, LONGEST_TRIAL = 0.5, 104.0  # weeks shown
+OTHERS_SHOWN = 4  # lengths of blocks besides the best one
 
 
 def plot_costs(
@@ -55,7 +59,7 @@ def plot_costs(
     Parameters
     ----------
     results
-        Of one sweep.
+        Results of one sweep.
     rho, experiment, problem, policies
         Which runs to draw; default all.
     quantity
@@ -226,7 +230,7 @@ def plot_probabilities(
 def plot_model_check(check: ModelCheck, *, title: str | None = None) -> Figure:
     """Draw what was predicted against what was measured, with bands of 95 %, and how much the bands held.
 
-    Of many readings some hundreds are drawn, evenly over the history; those that look wrong always.
+    If there are many readings, some hundreds are drawn, evenly over the history; those that look wrong always.
     """
     if not check.enough:
         raise InvalidInput(f"there is nothing to draw: {check.words[0]}")
@@ -256,7 +260,7 @@ def plot_model_check(check: ModelCheck, *, title: str | None = None) -> Figure:
         held.hlines([100 * share for share in shares], places - 0.4, places + 0.4, color="#000000", label="should hold")
         held.set_xticks(places, [f"{100 * share:.0f} % band" for share in shares])
         held.grid(False, axis="x")
-        held.set(ylim=(0, 105), ylabel="% of readings", title="held by the bands")
+        held.set(ylim=(0, 105), ylabel="% of readings", title="within the bands")
         shared_legend(figure, [ax, held])
     return figure
 
@@ -277,6 +281,46 @@ def _logarithmic(ax: Axes) -> None:
         axis.set_major_locator(FixedLocator([step * 10.0**power for power in range(-12, 16) for step in steps]))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
+
+
+def plot_plan(plan: TrialPlan) -> Figure:
+    """Draw weeks against the smallest gain that is told from none by then, for several block lengths."""
+    from matplotlib.ticker import FuncFormatter
+
+    weeks = np.geomspace(SHORTEST_TRIAL, LONGEST_TRIAL, 120)
+    with drawing():
+        figure, (axes,) = blank(size=(8.4, 6.0))
+        others = [design for design in plan.designs if design.block != plan.best.block][:OTHERS_SHOWN]
+        for k, design in enumerate(others):
+            seen = [design.visible(week) for week in weeks]
+            dashes = (0, (1 + 2 * k, 1.5))
+            axes.plot(seen, weeks, color=OTHER_BLOCKS, ls=dashes, lw=1.6, label=f"blocks of {design.block} rounds")
+        best = plan.best
+        axes.plot(
+            [best.visible(week) for week in weeks], weeks, color=BEST_BLOCKS, label=f"blocks of {best.block}: the plan"
+        )
+        helped = [best.visible(week, reference=True) for week in weeks]
+        axes.plot(helped, weeks, color=WITH_REFERENCE, ls="-.", label="the same with a reference")
+        if SHORTEST_TRIAL <= best.weeks(plan.target) <= LONGEST_TRIAL:
+            axes.plot([plan.target], [best.weeks(plan.target)], "o", color=BEST_BLOCKS, ms=9)
+        finite = [design.visible(LONGEST_TRIAL, reference=True) for design in (best, *others)]
+        axes.set(
+            xscale="log",
+            yscale="log",
+            ylim=(SHORTEST_TRIAL, LONGEST_TRIAL),
+            xlim=(max(0.1, 0.7 * min(finite)), 50),
+            xlabel="smallest visible gain, % of the baseline's bill",
+            ylabel="weeks",
+            title="How long until a gain is detected",
+        )
+        plain = FuncFormatter(lambda value, _: f"{value:g}")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(plain)
+        axes.set_xticks([x for x in (0.5, 1, 2, 5, 10, 20, 50) if x >= axes.get_xlim()[0]])
+        axes.set_yticks([0.5, 1, 2, 4, 8, 13, 26, 52, 104])
+        axes.minorticks_off()
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=12)
+    return figure
 
 
 def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None = None) -> Figure:

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.execute import Arrays
 from holdcourse.experiments.runs import CLAIRVOYANT
 from holdcourse.experiments.store import Folder, Row
 from holdcourse.experiments.style import in_order
+from holdcourse.experiments.workers import Arrays
 
 Array: TypeAlias = NDArray[np.float64]
 Quantity: TypeAlias = Literal["total", "service", "movement", "net", "regret"]

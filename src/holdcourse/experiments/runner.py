@@ -21,9 +21,9 @@ from rich.text import Text
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.experiments.execute import PROCESS, Outcome, available_processors, execute, processes
 from holdcourse.experiments.runs import CLAIRVOYANT, RunConfig, Sweep
 from holdcourse.experiments.store import Folder, ForeignRun, Row
+from holdcourse.experiments.workers import PROCESS, Outcome, available_processors, execute, processes
 
 
 class Advance(Protocol):

@@ -81,7 +81,7 @@ def check_names(names: Sequence[str]) -> None:
         if name == CLAIRVOYANT:
             raise ValueError(f"{name!r} is the optimum in hindsight; give the policy another name")
         if names.count(name) > 1:
-            raise ValueError(f"{name!r} is there twice; give each policy a name of its own, and its source")
+            raise ValueError(f"{name!r} is given twice; give each policy its own name, and its source")
 
 
 class WorldConfig(Frozen, ABC):

@@ -29,8 +29,8 @@ import holdcourse as hc
 from holdcourse import archive
 from holdcourse.archive import writing
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.experiments.execute import Arrays, Outcome
 from holdcourse.experiments.runs import Sweep, digest
+from holdcourse.experiments.workers import Arrays, Outcome
 from holdcourse.tables.spreadsheet import original, write_rows
 
 FORMAT = 1

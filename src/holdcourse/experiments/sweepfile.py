@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from holdcourse.errors import HoldcourseError, InvalidInput
-from holdcourse.experiments.own import Actions, Contexts, Costs, Learner, Movement, OwnWorld, file_hash
+from holdcourse.experiments.own_problem import Actions, Contexts, Costs, Learner, Movement, OwnWorld, file_hash
 from holdcourse.experiments.policies import check_policy_name, runs_code
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
 from holdcourse.mistakes import first_in_words, read_toml, spelled
@@ -78,7 +78,7 @@ Place: TypeAlias = tuple[int | str, ...]  # of a key: the names and numbers on t
 class SweepFile(Frozen):
     """A sweep file. Every key is described by `json_schema`; `EXAMPLE` shows them at work."""
 
-    name: str = Field(min_length=1, description="how the experiment is called in tables")
+    name: str = Field(min_length=1, description="name of the experiment in tables")
     rounds: int = Field(gt=0, description="decisions of a run")
     rho: tuple[Positive, ...] = Field(default=(1.0,), min_length=1, description="weights of the service cost")
     starts: tuple[int, ...] | Literal["random", "all"] = Field(

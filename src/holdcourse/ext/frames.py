@@ -131,7 +131,9 @@ def record_rows(record: Controller | str | Path, problem: Problem | None) -> lis
 
 
 def _problem_of(log: Log) -> Problem:
-    described = log.about.recipe
+    described, members = log.about.recipe, log.about.identity.members
+    if members is not None:
+        raise InvalidInput(f"{log.path} is the record of a fleet of {members.count} members, which has no such table")
     if described is None:
         raise InvalidInput(f"{log.path} does not say what its problem is ({log.about.recipe_missing}); give problem=")
     return Problem.from_data(described["problem"])
@@ -234,7 +236,7 @@ def runs_frame(
     time
         When each round began; becomes the column ``time``.
     units
-        Of the columns, by name.
+        Units of the columns, by name.
 
     Examples
     --------

@@ -109,7 +109,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     max_pending
         How many suggestions may wait for their result; `suggest` refuses more.
     options
-        Of the policy.
+        Seed of the policy.
 
     Examples
     --------

@@ -34,7 +34,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 class WorldEnv(gymnasium.Env[Observation, np.int64]):
-    """A world, met round by round: see the context, choose an action, pay for it and for the way there.
+    """A world, met round by round: see the context, choose an action, pay for it and for the move.
 
     An observation is a dict of the round's `context` (d numbers) and of the `action` where the machine is; with
     `observe_measurement` also of the last `measurement` (0 before the first). ``gymnasium.wrappers.FlattenObservation``
@@ -178,7 +178,7 @@ class PolicyAgent:
     policy
         What decides. One that knows the costs is shown the `costs` of the info; as gains, if it maximises.
     seed
-        Of the policy's randomness. With the seed of ``env.reset(seed=...)`` the episode is that of `simulate`.
+        Seed of the policy's randomness. With the seed of ``env.reset(seed=...)`` the episode is that of `simulate`.
 
     Attributes
     ----------

@@ -102,7 +102,7 @@ class AdditiveCosts:
         Deviation of a measurement, the expected cost, and by how much the settings of one group differ, as a deviation;
         what is not given is fitted.
     width
-        Of the bounds, in deviations.
+        Width of the bounds, in standard deviations.
     maximise
         What is measured are gains.
 

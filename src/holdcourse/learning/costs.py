@@ -11,6 +11,8 @@ protocol            method                               who asks
 ==================  ===================================  ==============================================================
 `Costs`             ``costs_at(contexts)``               rules that plan, of every model
 `OptimisticCosts`   ``costs_at_optimism(contexts, x)``   rules that plan with bounds and with expected costs
+`SelectiveCosts`    ``costs_of(contexts, actions, x)``   rules that look at some of very many actions
+`LowestCosts`       ``lowest(context, allowed)``         rules that need nothing but the cheapest action
 `ForecastCosts`     ``costs_at_outlook(contexts, o)``    `Lookahead` with forecasts of what will be measured
 `SettledCosts`      ``settled_costs()``                  `Lookahead` with an anchor: where to be after a plan
 `ExpertCosts`       ``of_expert(j)``                     `Hedged`, whose experts have models of their own
@@ -57,7 +59,15 @@ from holdcourse.learning.history import (
     context_vector,
     require_squarable,
 )
-from holdcourse.learning.posteriors.protocol import JudgingPosterior, Posterior, Told
+from holdcourse.learning.posteriors.lowest import Lowest
+from holdcourse.learning.posteriors.protocol import (
+    BatchPosterior,
+    JudgingPosterior,
+    Posterior,
+    SearchedPosterior,
+    Told,
+    predict_some,
+)
 from holdcourse.movement.problem import Problem
 
 __all__ = [
@@ -75,6 +85,8 @@ __all__ = [
     "Judging",
     "KnownCosts",
     "LowerBound",
+    "Lowest",
+    "LowestCosts",
     "Mapped",
     "Noise",
     "OptimisticCosts",
@@ -82,9 +94,11 @@ __all__ = [
     "Outlook",
     "Pricing",
     "Profiled",
+    "SelectiveCosts",
     "SettledCosts",
     "TheoryWidth",
     "calibration_of",
+    "costs_of_some",
     "costs_with_optimism",
     "doubted_by",
     "maximises",
@@ -107,7 +121,7 @@ class Estimate:
     expected
         Expected service cost of each action.
     mean, std
-        Of the measured quantity, where it is learned.
+        Mean and standard deviation of the measured quantity, if it is learned.
     """
 
     costs: Array
@@ -130,6 +144,24 @@ class OptimisticCosts(Costs, Protocol):
 
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Costs with `optimism` times the usual hope, (k, n): 1 gives those of `costs_at`, 0 expected costs."""
+        ...
+
+
+@runtime_checkable
+class SelectiveCosts(Costs, Protocol):
+    """Costs of which some actions can be asked alone, for less than all of them take."""
+
+    def costs_of(self, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float) -> Array:
+        """Costs of m actions in each of k contexts, with `optimism` times the usual hope; (k, m)."""
+        ...
+
+
+@runtime_checkable
+class LowestCosts(Costs, Protocol):
+    """Costs of which the lowest can be found without computing all of them."""
+
+    def lowest(self, context: Any, allowed: NDArray[np.bool_] | None = None) -> Lowest:
+        """The allowed action of lowest cost in this context, and of how many it was computed."""
         ...
 
 
@@ -212,7 +244,7 @@ class Noise(Protocol):
 
     @property
     def noise_variance(self) -> float | None:
-        """Variance of the noise of a measurement; None where it learns from none."""
+        """Variance of the noise of a measurement; None if it learns from none."""
         ...
 
 
@@ -227,10 +259,13 @@ class Calibration:
         often than they should; 1: they did not.
     set_aside
         How many of the measurements kept are not believed.
+    changes
+        How often it forgot what it was told, because that was no longer true.
     """
 
     widening: float
     set_aside: int
+    changes: int = 0
 
 
 @runtime_checkable
@@ -238,11 +273,11 @@ class Judging(Protocol):
     """A model that asks of every measurement how far it can be believed."""
 
     def calibration(self) -> Calibration | None:
-        """How it stands to what it was told; None where it believes all."""
+        """How it stands to what it was told; None if it believes all."""
         ...
 
     def doubted(self) -> frozenset[Told] | None:
-        """Of the measurements kept, those not believed: action, context, measurement; None where it believes all."""
+        """Of the measurements kept, those not believed: action, context, measurement; None if it believes all."""
         ...
 
 
@@ -251,7 +286,7 @@ class Counting(Protocol):
     """A cost model that knows of which actions it was told."""
 
     def tried(self) -> frozenset[int] | None:
-        """Actions that it has learned a measurement of; None where it cannot say."""
+        """Actions that it has learned a measurement of; None if it cannot say."""
         ...
 
 
@@ -330,27 +365,27 @@ def maximises(model: CostModel) -> bool:
 
 
 def noise_variance_of(model: CostModel) -> float | None:
-    """How noisy a model believes measurements to be, as a variance; None where it does not say."""
+    """How noisy a model believes measurements to be, as a variance; None if it does not say."""
     return model.noise_variance if has(model, Noise) else None
 
 
 def calibration_of(model: CostModel) -> Calibration | None:
-    """How a model stands to what it was told; None where it does not say, or believes all."""
+    """How a model stands to what it was told; None if it does not say, or believes all."""
     return model.calibration() if has(model, Judging) else None
 
 
 def doubted_by(model: CostModel) -> frozenset[Told] | None:
-    """Measurements that a model does not believe: action, context, measurement; None where it does not say."""
+    """Measurements that a model does not believe: action, context, measurement; None if it does not say."""
     return model.doubted() if has(model, Judging) else None
 
 
 def tried_by(model: CostModel) -> frozenset[int] | None:
-    """Actions that a model has learned a measurement of; None where it cannot say, or learns nothing."""
+    """Actions that a model has learned a measurement of; None if it cannot say, or learns nothing."""
     return model.tried() if can(model, Counting) else None
 
 
 def price_of(model: CostModel) -> Callable[[float], float] | None:
-    """How a cost follows from what a model is told; None where the measurement is the cost, or the gain."""
+    """How a cost follows from what a model is told; None if the measurement is the cost, or the gain."""
     return model.price() if has(model, Pricing) else None
 
 
@@ -385,6 +420,14 @@ def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) 
         costs: Array = model.costs_at_optimism(contexts, optimism)
         return costs
     return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
+
+
+def costs_of_some(model: Any, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float = 1.0) -> Array:
+    """Costs of some actions in each of k contexts, (k, m); a model that must be asked about all of them is."""
+    if can(model, SelectiveCosts):
+        return np.asarray(model.costs_of(contexts, actions, optimism))
+    costs = model.costs_at(contexts) if optimism == 1.0 else costs_with_optimism(model, contexts, optimism)
+    return np.asarray(costs[:, actions])
 
 
 def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
@@ -479,7 +522,27 @@ class Nothing:
 Every: TypeAlias = Literal["round", "episode"]
 IntervalMap: TypeAlias = Callable[[Array, Array], Array]
 
+
+@runtime_checkable
+class PricedMap(Protocol):
+    """An interval map that can also say what a round costs in which one number was measured."""
+
+    def cost_of(self, measured: float, /) -> float:
+        """Return the cost of the round, up to what no action changes."""
+        ...
+
+
+@runtime_checkable
+class StackedMap(Protocol):
+    """An interval map that also takes many intervals at once."""
+
+    def of_each(self, low: Array, high: Array) -> Array:
+        """Return the costs for each row of (k, n), to the last bit as the map gives them for that row alone."""
+        ...
+
+
 REMEMBERED_PREDICTIONS = 256
+SEARCHED = 200_000  # actions, above which the lowest bound is searched for where nothing else is asked
 REPORTED_OUTLIERS = 100  # the newest ones; a controller runs for months
 WAITING = ("waiting.actions", "waiting.contexts", "waiting.measurements")
 OUTLIERS = ("outliers.actions", "outliers.contexts", "outliers.measurements", "outliers.weights")
@@ -557,14 +620,14 @@ class LowerBound:
         return cast(JudgingPosterior, posterior).noise_variance if self._judging else posterior.prior.noise_variance
 
     def calibration(self) -> Calibration | None:
-        """How the posterior stands to what it was told; None where it believes all."""
+        """How the posterior stands to what it was told; None if it believes all."""
         posterior = self.posterior
         if not isinstance(posterior, JudgingPosterior):
             return None
-        return Calibration(posterior.widening, len(posterior.doubted()))
+        return Calibration(posterior.widening, len(posterior.doubted()), posterior.changes)
 
     def doubted(self) -> frozenset[Told] | None:
-        """Of the measurements kept, those that the posterior does not believe; None where it believes all."""
+        """Of the measurements kept, those that the posterior does not believe; None if it believes all."""
         return self.posterior.doubted() if isinstance(self.posterior, JudgingPosterior) else None
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
@@ -596,9 +659,47 @@ class LowerBound:
             self._tables[together] = table  # a rule that plans asks for bounds and for expected costs
         return self._bounds(*self._tables[together], optimism)
 
+    def lowest(self, context: Any, allowed: NDArray[np.bool_] | None = None) -> Lowest:
+        """The allowed action of lowest bound in this context, and of how many actions the bound was computed.
+
+        Of more than 200,000 actions only those are looked at that may have it, where that is possible.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> belief = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)))
+        >>> model = hc.costs.LowerBound(belief.condition(1, 0.2, -3.0), width=0.5)
+        >>> model.lowest(0.2).action, model.lowest(0.2).evaluated
+        (1, 3)
+        """
+        n, vector = self.posterior.prior.problem.n, context_vector(context)
+        searched = n > SEARCHED and self.interval_map is None and not self.guaranteed
+        if searched and vector.tobytes() not in self._predicted and has(self.posterior, SearchedPosterior):
+            width = self.width.of(self.posterior) if isinstance(self.width, TheoryWidth) else self.width
+            found = self.posterior.lowest(vector, width, -1.0 if self.maximise else 1.0, allowed)
+            if found is not None:
+                return cast(Lowest, found)
+        costs = self.estimate(context).costs
+        costs = costs if allowed is None else np.where(allowed, costs, np.inf)
+        action = int(np.argmin(costs))
+        return Lowest(action, float(costs[action]), n)
+
+    def costs_of(self, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float) -> Array:
+        """Lower bounds of m actions in each of k contexts, with `optimism` times the width; (k, m)."""
+        if self.interval_map is not None or not len(actions):  # a map may look at all actions together
+            return self.costs_at_optimism(contexts, optimism)[:, actions]
+        rows = context_rows(contexts)
+        if self.posterior.observations != self._predicted_after:
+            self._forget(self.posterior.observations)
+        key = rows.tobytes() + b"of" + actions.tobytes()
+        if key not in self._tables:  # as above: bounds and expected costs are both asked for
+            self._tables[key] = predict_some(self.posterior, rows, actions)
+        return self._bounds(*self._tables[key], optimism)
+
     def _predict_ahead(self, keys: list[bytes], rows: Array) -> None:
         """Predict several contexts at once, to be remembered, where that gives the same to the last bit."""
-        if not getattr(self.posterior, "predicts_alike", False):
+        if not (has(self.posterior, BatchPosterior) and self.posterior.predicts_alike):
             return
         if len(self._predicted) + len(rows) > REMEMBERED_PREDICTIONS:
             self._forget(self.posterior.observations)
@@ -665,7 +766,7 @@ class LowerBound:
         return weight
 
     def tried(self) -> frozenset[int] | None:
-        """Actions that a measurement was learned of; None where the posterior was given some and nobody said which."""
+        """Actions that a measurement was learned of; None if the posterior was given some and nobody said which."""
         return None if self._tried is None else frozenset(self._tried)
 
     def began_with(self, actions: Iterable[int]) -> None:
@@ -674,7 +775,7 @@ class LowerBound:
 
     def price(self) -> Callable[[float], float] | None:
         """Say how a cost follows from what is measured, where the map says so."""
-        return getattr(self.interval_map, "cost_of", None)
+        return self.interval_map.cost_of if can(self.interval_map, PricedMap) else None
 
     def _condition(self, action: int, context: Array, y: float) -> float:
         posterior: Any = self.posterior

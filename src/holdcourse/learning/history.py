@@ -186,7 +186,7 @@ def require_squarable(values: ArrayLike, what: str) -> None:
 
 
 def best_measured(past: History, problem: Problem, *, maximise: bool = False) -> int | None:
-    """The action of least mean cost in a history, of those that were tried; None where there were none."""
+    """The action of least mean cost in a history, of those that were tried; None if there were none."""
     past.check(problem, None)
     sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
     counts = np.bincount(past.actions, minlength=problem.n)

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from holdcourse._numeric import lockstep
 from holdcourse.archive import Arrays, under
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.confidence import TheoryWidth
-from holdcourse.learning.costs import OUTLIERS, WAITING, CostModel, LowerBound, checked_costs, name_of
+from holdcourse.learning.costs import OUTLIERS, WAITING, CostModel, LowerBound, StackedMap, can, checked_costs, name_of
 from holdcourse.learning.posteriors.flat import FlatPosterior, packed, unpacked, variances_each
 
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+MOST_NUMBERS = 4_000_000_000  # in the covariances of all members: 32 GB
 TOGETHER = 512  # members whose bounds are made at a time: their arrays stay in the cache
 
 
@@ -95,6 +96,13 @@ class FlatBounds:
         self._state = model.state()
         self.dimension = posterior.layout.dimension
         own = posterior.state()
+        weights = len(own["weights"])
+        if count * weights**2 > MOST_NUMBERS:
+            raise TooLarge(
+                f"{count:,} members with {weights} weights each would take {count * weights**2 * 8 / 1e9:.0f} GB; make "
+                "smaller fleets one after the other, or let them learn fewer weights: longer length scales, fewer "
+                "contexts"
+            )
         self._S = np.repeat(unpacked(own["covariance"])[None], count, axis=0)
         self._w = np.repeat(own["weights"][None], count, axis=0)
         self._g, self._c = np.zeros_like(self._w), np.zeros(count)
@@ -213,11 +221,10 @@ class FlatBounds:
         model, n = self._model, low.shape[1]
         if model.interval_map is None:
             return -high if model.maximise else low
-        each = getattr(model.interval_map, "of_each", None)
         what = f"costs from {name_of(model.interval_map)}"
-        if each is None:
+        if not can(model.interval_map, StackedMap):
             return np.array([checked_costs(model.interval_map(a, b), n, what) for a, b in _pairs(low, high)])
-        costs = 1.0 * np.asarray(each(low, high)) + 0.0
+        costs = 1.0 * np.asarray(model.interval_map.of_each(low, high)) + 0.0
         if costs.shape != low.shape or not (costs > -np.inf).all():
             raise InvalidInput(f"{what} must be {n} numbers for each member, one per action, inf to forbid one")
         return np.asarray(costs)

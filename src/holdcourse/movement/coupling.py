@@ -9,7 +9,7 @@ Examples
 >>> before, after = [1.0, 0.0, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0]
 >>> hc.coupling.conditional(tree, before, after, action=0).tolist()
 [0.75, 0.25, 0.0, 0.0]
->>> hc.coupling.expected_movement(tree, before, after)  # a quarter of the way from 0 to 1, which is 1
+>>> hc.coupling.expected_movement(tree, before, after)  # a quarter of the probability moves by 1
 0.25
 """
 

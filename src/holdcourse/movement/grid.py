@@ -1,7 +1,7 @@
 """Actions that form a grid over named axes: numbers, steps and names, each with its price.
 
-What a move costs is the sum over the knobs that turn, and of those turned together the dearest; `Grid.columns` are the
-points in which that is a distance.
+What a move costs is the sum over the knobs that turn, and of those turned together the most expensive one;
+`Grid.columns` are the points in which that is a distance.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def require_small(shape: tuple[int, ...]) -> None:
         per_axis = math.floor(fits ** (1 / len(shape)) + 1e-9)
         raise TooLarge(
             f"a grid of {' x '.join(map(str, shape))} has {said(count)} actions; with {len(shape)} axes at most "
-            f"{fits} fit, for instance {per_axis} values per axis. Use fewer axes, or fewer values on each"
+            f"{fits} fit, for instance {per_axis} values per axis. Use fewer axes, or fewer values on each; or "
+            "hc.knobs(...), which lists no combinations, where the cost is nearly a sum over groups of knobs"
         )
 
 

@@ -121,7 +121,7 @@ class Knob:
         return float(self.change) if isinstance(self.change, float) else None
 
     def place(self, value: Any) -> float | None:
-        """The coordinate of one of its values; None where it has no such value."""
+        """The coordinate of one of its values; None if it has no such value."""
         for known, where in zip(self.values, self.coordinates, strict=True):
             if _kind(known) is _kind(value) and known == value:
                 return where
@@ -303,7 +303,7 @@ def _changes(change: Any, count: int) -> float | str | tuple[tuple[float, ...], 
     require_finite(matrix, "change")
     if not np.array_equal(matrix, matrix.T):
         raise InvalidInput(
-            "a knob's changes must cost the same there and back; where they do not, give the costs of all moves as a "
+            "a knob's changes must cost the same there and back; if they do not, give the costs of all moves as a "
             "matrix: Problem(grid, metric=matrix, directed=True)"
         )
     try:

@@ -124,7 +124,7 @@ class Knobs(Problem):
         for part, group in zip(self.parts, self.groups, strict=True):
             if entry < part.stop:
                 return group.value(entry - part.start)
-        raise InvalidInput(f"{entry} is no entry; there are {self.entries}")
+        raise InvalidInput(f"{entry} is not an entry; there are {self.entries}")
 
     # -- what a problem can be asked ---------------------------------------------------------------------------------
 
@@ -243,8 +243,8 @@ class Knobs(Problem):
         groups = [" with ".join(group.axis_names or ()) for group in self.groups]
         return (
             f"{said(self.n)} combinations in {len(groups)} groups: {'; '.join(groups)}. The cost is learned as a sum "
-            "over these groups, and each is planned by itself: that two groups are better turned together than one by "
-            "one is not seen, and a fixed cost is paid by every group that moves. Put knobs that act on each other "
+            "over these groups, and each is planned by itself. Effects that groups have only together are not seen, "
+            "and a fixed cost is paid by every group that moves. Put knobs that act on each other "
             "into one group."
         )
 
@@ -344,7 +344,7 @@ def _groups(given: Any, names: Sequence[str]) -> list[list[str]]:
             )
         unknown = [name for name in group if name not in names]
         if unknown:
-            raise InvalidInput(f"groups names {plain(unknown[0])!r}, which is no knob; there are {list(names)}")
+            raise InvalidInput(f"groups names {plain(unknown[0])!r}, which is not a knob; there are {list(names)}")
     return [list(group) for group in listed]
 
 

@@ -22,7 +22,7 @@ TOLERANCE = 1e-9  # relative; rounding in a user's own matrix is not an error
 
 def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> None:
     """Raise `InvalidMetric` unless `matrix` holds movement costs: finite, zero on the diagonal, positive off it,
-    symmetric (unless `directed`), and never dearer than a detour.
+    symmetric (unless `directed`), and never more expensive than a detour.
 
     The triangle inequality is checked for every triple up to n = 2000; above, for two million sampled
     triples, so a rare violation can pass there.
@@ -113,7 +113,7 @@ def matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any])
 
 
 def with_fixed_cost(matrix: Array, fixed_cost: float) -> Array:
-    """Make every move dearer by the same; staying is still free."""
+    """Make every move more expensive by the same amount; staying is still free."""
     if fixed_cost:
         matrix = matrix + fixed_cost
         np.fill_diagonal(matrix, 0.0)

@@ -1,5 +1,8 @@
 """Mirror descent on the tree: how the probabilities follow the costs (lines 4-12 of the paper's Algorithm 1).
 
+`step` is a whole round: it descends, and then draws the next action from the optimal coupling (line 13), which
+`holdcourse.movement.coupling` computes between any two distributions.
+
 The state is one array `q` over the tree's vertices: the probability of being below a vertex, given that one is
 below its parent. All functions are pure: they return a new state.
 
@@ -21,7 +24,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric import descent, lanes
+from holdcourse._numeric import descent, lanes, transport
 from holdcourse.checks import check_index
 from holdcourse.errors import InvalidInput
 from holdcourse.movement.tree import Tree
@@ -73,13 +76,53 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
         raise InvalidInput(f"kappa must be at least 1, got {kappa!r}")
     out: Array
     if tree.n > LARGE:
-        by = tree.lanes
-        out = lanes.step(q, costs, float(kappa), by.speed, by.delta, by.child, by.vertex, by.begin, by.top, by.wide)
+        out = lanes.step(q, costs, float(kappa), *tree.lanes)
         return out
     out = descent.step(
         q, costs, float(kappa), tree.slot_speed, tree.slot_shift, tree.first_child, tree.children, tree.blocks
     )
     return out
+
+
+def step(
+    tree: Tree, q: Array, action: int, costs: ArrayLike, uniform: float, kappa: float = 1.0
+) -> tuple[int, Array, Array]:
+    """Descend for one round and draw the next action, moving as little as the new probabilities allow.
+
+    Parameters
+    ----------
+    q, costs, kappa
+        As in `descend`.
+    action
+        The present action.
+    uniform
+        A random number from [0, 1).
+
+    Returns
+    -------
+    The next action, the new state, and the probability of each action in it, shape (n,).
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+    >>> q = hc.mirror.start(tree, action=0)
+    >>> action, q, p = hc.mirror.step(tree, q, 0, costs=[1.0, 0.0, 1.0, 1.0], uniform=0.9)
+    >>> action, int(p.argmax())
+    (1, 1)
+    """
+    if not (type(action) is int and 0 <= action < tree.n):  # `check_index` takes longer, and says what is wrong
+        check_index(action, tree.n)
+    if not 0.0 <= uniform < 1.0:
+        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+    q_next = descend(tree, q, costs, kappa)
+    after = leaf_probabilities(tree, q_next)
+    paths = tree.parent, tree.first_child, tree.children
+    if tree.n > LARGE:
+        drawn = transport.sample_from_states(q, q_next, int(action), float(uniform), *paths)
+    else:
+        drawn = transport.sample(leaf_probabilities(tree, q), after, int(action), float(uniform), *paths)
+    return int(drawn), q_next, after
 
 
 def vertex_probabilities(tree: Tree, q: Array) -> Array:

@@ -1,6 +1,6 @@
 """What hindsight would have done: the clairvoyant optimum, the best fixed action, and the work function algorithm.
 
-All rest on one step: the cheapest way into every action after one move, by a matrix, by sweeps along the axes of a
+All rest on one step: the cheapest move into every action after one move, by a matrix, by sweeps along the axes of a
 grid, or by a search among points (`Moves`).
 """
 
@@ -158,7 +158,7 @@ class KnobMoves:
     """Movement costs of a grid of knobs, where those turned together each cost the same however far they go.
 
     The costs of blocks are added, so the minimum over all sources is one minimum after the other. Of knobs turned
-    together the dearest is paid: for the price of a knob all that are as cheap may turn as well.
+    together the most expensive is paid: for the price of a knob all that are as cheap may turn as well.
     """
 
     points: Points
@@ -167,7 +167,7 @@ class KnobMoves:
 
     @classmethod
     def find(cls, problem: Problem) -> KnobMoves | None:
-        """Return the moves of a grid of knobs; None where it is none, or needs a search."""
+        """Return the moves of a grid of knobs; None if it is none, or needs a search."""
         points = problem.points
         if problem.metric_name != KNOBS or problem.knobs is None or points is None:
             return None
@@ -207,7 +207,7 @@ class KnobMoves:
 
 
 def _turning(knob: Knob, factor: float) -> Array | float | None:
-    """What turning a knob costs: the steps along it, or the price of any change; None where it is neither.
+    """What turning a knob costs: the steps along it, or the price of any change; None if it is neither.
 
     A line whose values are not listed in their order, and a matrix of changes, are neither.
     """
@@ -236,7 +236,7 @@ class GridMoves:
 
     @classmethod
     def find(cls, problem: Problem) -> GridMoves | None:
-        """Return the grid that the actions fill, in whatever order they are listed; None where there is none."""
+        """Return the grid that the actions fill, in whatever order they are listed; None if there is none."""
         if problem.metric_name not in METRIC_NAMES:
             return None
         points = problem.coordinates
@@ -376,21 +376,21 @@ def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: in
 
 
 def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, episodes: int = 1) -> int | None:
-    """Return the one action that would have been the cheapest to keep in all rounds, the way there included.
+    """Return the one action that would have been the cheapest to keep in all rounds, the move there included.
 
     Parameters
     ----------
     costs, problem
         As in `optimal_path`.
     start
-        The action before the first round; None: the way there is free.
+        The action before the first round; None: the first move is free.
     episodes
-        How often the way from the start is paid: once in every episode that begins there again.
+        How often the move from the start is paid: once in every episode that begins there again.
 
     Returns
     -------
     int or None
-        Of equally cheap actions the one of lowest index; None where every action is forbidden at least once.
+        Of equally cheap actions the one of lowest index; None if every action is forbidden at least once.
 
     Examples
     --------

@@ -72,20 +72,26 @@ class Points:
     norm
         2 euclidean, 1 cityblock, 0 chebyshev, or `blocks_norm` of columns in blocks.
     fixed_cost
-        Of every move between two actions.
+        Fixed cost of every move between two actions.
     cheapest
         What the cheapest move from each action costs without it, (n,), where that is known; else it is searched for.
+    sides
+        By what boxes are halved, where that is not the coordinates: places (n, axes), when each axis has its turn, and
+        how far apart places along it are alike.
     """
 
     coordinates: Array
     norm: int
     fixed_cost: float
     cheapest: Array | None = None
+    sides: tuple[Array, Ints, Array] | None = None
 
     @cached_property
     def action(self) -> Ints:
         """The action at each place of the tree of boxes, (n,)."""
-        found: Ints = kernels.ordered(self.coordinates)
+        axes = self.coordinates.shape[1]
+        sides = self.sides or (self.coordinates, np.zeros(axes, dtype=np.int64), np.zeros(axes))
+        found: Ints = kernels.ordered(*sides)
         return found
 
     @cached_property

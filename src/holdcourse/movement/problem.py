@@ -9,7 +9,6 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Sized
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -27,9 +26,10 @@ from holdcourse.movement.metric import (
     require_distinct,
     with_fixed_cost,
 )
-from holdcourse.movement.points import MOST_COLUMNS, NORM_CODES, Points, blocks_norm
+from holdcourse.movement.points import NORM_CODES, Points, blocks_norm
+from holdcourse.movement.prices import Prices, priced_grid
 from holdcourse.movement.settings import index_of, smallest_steps, text_of
-from holdcourse.units import Price, beside, known, price
+from holdcourse.units import beside, known
 
 __all__ = ["METRIC_NAMES", "Grid", "Metric", "MetricName", "Problem", "grid"]
 
@@ -67,9 +67,9 @@ class Problem:
     labels
         Names of the actions, shown and written instead of the coordinates; each once.
     unit
-        Of the settings: "°C", "m"; one for all axes, or one per axis.
+        Unit of the settings: "°C", "m"; one for all axes, or one per axis.
     cost_unit
-        Of costs, which is that of what is measured: "kWh", "EUR". Prices with other units are converted.
+        Unit of costs, which is that of the measurements: "kWh", "EUR". Prices with other units are converted.
     context_names, context_units
         What the numbers of a context are called, and in which units they are.
 
@@ -150,7 +150,7 @@ class Problem:
         self.fixed_cost = _checked_fixed_cost(priced.fixed_cost)
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
         if self._grid is not None:
-            self._grid = _priced(self._grid, self.units, self.cost_unit)
+            self._grid = priced_grid(self._grid, self.units, self.cost_unit)
         self.labels = _checked_labels(labels, self.n)
         if matrix is None and self.metric_name != KNOBS:  # whose values are distinct, at prices above 0
             require_distinct(self.actions, self.scale)
@@ -178,7 +178,7 @@ class Problem:
 
     @property
     def blocks(self) -> list[list[int]]:
-        """The axes of knobs that are turned together, of which the dearest change is paid."""
+        """The axes of knobs that are turned together, of which only the most expensive change is paid."""
         return self._knobs.blocks(at_once=self._at_once)
 
     @property
@@ -204,18 +204,18 @@ class Problem:
 
     @cached_property
     def points(self) -> Points | None:
-        """The actions as points, by which moves are priced without a matrix; None where the metric is no named one."""
+        """The actions as points, by which moves are priced without a matrix; None if the metric is no named one."""
         if not self.has_named_metric:
             return None
         if self.metric_name == KNOBS:
-            return Points(self.coordinates, self._blocks[1], self.fixed_cost, self._cheapest_turns)
+            return Points(self.coordinates, self._blocks[1], self.fixed_cost, self._cheapest_turns, self._box_sides)
         return Points(self.coordinates, NORM_CODES[self.metric_name], self.fixed_cost)
 
     @property
     def _cheapest_turns(self) -> Array | None:
         """What the cheapest turn of one knob costs from each setting, (n,): no other move is cheaper.
 
-        None where a knob has too many values to compare all of them.
+        None if a knob has too many values to compare all of them.
         """
         if max(self._knobs.shape) > MATRIX_ACTIONS:
             return None
@@ -228,6 +228,35 @@ class Problem:
             along[axis] = len(columns)
             np.minimum(cheapest, apart.min(axis=1).reshape(along), out=cheapest)
         return _frozen(cheapest.reshape(-1))
+
+    @property
+    def _box_sides(self) -> tuple[Array, NDArray[np.int64], Array]:
+        """By what boxes of settings are halved; see `Points.sides`.
+
+        Whoever looks for settings within a radius should leave out those of other names at once. So boxes are halved
+        by one name after the other, the dearest first, and by a knob with names before one along which a step costs
+        less than about a quarter. Settings at one place of a knob are told apart by the knobs whose turn comes later,
+        or a box of few names would hold a little of everything.
+        """
+        places, gaps, when = [], [], []
+        for axis, (knob, factor) in enumerate(zip(self._knobs.knobs, self.scale, strict=True)):
+            columns = knob.columns * factor
+            named = columns.shape[1] > 1  # or numbers with a price for any change: none lies between others
+            along = np.linspace(0.0, columns.max(), len(columns)) if named else columns[:, 0]
+            cheapest = np.diff(np.sort(along)).min(initial=np.inf) if knob.jump is None else knob.jump * factor
+            places.append(along)
+            gaps.append(float(np.diff(np.sort(along)).min(initial=np.inf)))
+            coarseness = -int(np.log(cheapest) // np.log(4.0)) if np.isfinite(cheapest) else 0
+            when.append((coarseness, 0, axis) if named else (coarseness, 1, 0))
+        turns = [sorted(set(when)).index(each) for each in when]
+        shape, order = self._knobs.shape, np.argsort(turns, kind="stable")
+        ranks = [np.argsort(np.argsort(along)).astype(np.float64) for along in places]
+        number = np.zeros(shape)  # of each setting, the first turn counting most
+        for axis in order:
+            number = number * shape[axis] + ranks[axis].reshape([-1 if k == axis else 1 for k in range(len(shape))])
+        alike = np.where(np.isfinite(gaps), gaps, 0.0) / 2.0
+        spread = self._knobs.spread([along[:, None] for along in places])
+        return spread + 0.98 * alike * (number.reshape(-1, 1) / self.n), np.array(turns, dtype=np.int64), alike
 
     @cached_property
     def distances(self) -> Array:
@@ -370,17 +399,12 @@ class Problem:
 
     @property
     def axis_names(self) -> tuple[str, ...] | None:
-        """Names of the axes of a grid; None where there is none."""
+        """Names of the axes of a grid; None if there is none."""
         return None if self._grid is None else self._grid.names
 
     @property
-    def grid_axes(self) -> tuple[tuple[float, ...], ...] | None:
-        """Values along the axes of a grid, whose last one is the fastest; None where there is none."""
-        return None if self._grid is None else self._grid.axes
-
-    @property
     def knobs(self) -> tuple[Knob, ...] | None:
-        """The knobs along the axes of a grid; None where there is none."""
+        """The knobs along the axes of a grid; None if there is none."""
         return None if self._grid is None else self._grid.knobs
 
     @cached_property
@@ -552,27 +576,6 @@ def _require_prices(grid: Grid | None) -> None:
             )
 
 
-def _priced(grid: Grid, units: tuple[str, ...], cost_unit: str) -> Grid:
-    """The same grid with prices in numbers, and few enough columns."""
-
-    def in_numbers(name: str, knob: Knob, unit: str) -> Knob:
-        try:
-            return knob.priced(
-                lambda given, what: _converted(given, cost_unit, unit if what == "per_unit" else "change", what)
-            )
-        except InvalidInput as error:
-            raise InvalidInput(f"axis {name!r}: {error}") from None
-
-    priced = Grid(grid.names, tuple(map(in_numbers, grid.names, grid.knobs, units)))
-    columns = sum(knob.columns.shape[1] for knob in priced.knobs)
-    if columns > MOST_COLUMNS:
-        raise TooLarge(
-            f"the prices of these knobs take {columns} columns, and {MOST_COLUMNS} fit: a matrix of changes takes one "
-            "for each value, one price for all changes only a few. Give one price where it will do"
-        )
-    return priced
-
-
 def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
     """Return what the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
     count = actions.size if isinstance(actions, Grid) else len(actions) if hasattr(actions, "__len__") else 0
@@ -598,56 +601,6 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
             _frozen(np.arange(len(values), dtype=np.float64)[:, None]),
             labels if labels is not None else values,
         )
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What moving costs as numbers, and the units that they are in."""
-
-    scale: Any
-    fixed_cost: Any
-    units: tuple[str, ...]
-    cost_unit: str
-
-    @classmethod
-    def of(cls, scale: Any, fixed_cost: Any, units: tuple[str, ...], cost_unit: str) -> Prices:
-        """Read prices that are given as text, in the units given: what has a unit needs one that it is converted to."""
-        given = [scale] if isinstance(scale, str) else scale
-        if isinstance(given, Sequence) and any(isinstance(each, str) for each in given):
-            if len(given) not in (1, len(units)):
-                raise InvalidInput(f"scale must be one price or {len(units)} (one per coordinate), got {len(given)}")
-            prices = [price(each, "scale") if isinstance(each, str) else each for each in given]
-            prices = prices * len(units) if len(prices) == 1 else prices
-            scale = [
-                _converted(each, cost_unit, unit, "scale") if isinstance(each, Price) else each
-                for each, unit in zip(prices, units, strict=True)
-            ]
-        if isinstance(fixed_cost, str):
-            if not any(sign.isdigit() for sign in fixed_cost):
-                raise InvalidInput(
-                    f"fixed_cost must be a number or a price such as '0.5 EUR per change', got {fixed_cost!r}"
-                )
-            each_time = price(fixed_cost if _says_per(fixed_cost) else f"{fixed_cost} per change", "fixed_cost")
-            fixed_cost = _converted(each_time, cost_unit, "change", "fixed_cost")
-        return cls(scale, fixed_cost, units, cost_unit)
-
-
-def _converted(price: Price, cost_unit: str, per: str, what: str) -> float:
-    if price.unit and not cost_unit:
-        raise InvalidInput(
-            f"the price {what} is in {price.unit}; say in which unit costs are measured, such as "
-            f"cost_unit={price.unit!r}"
-        )
-    if price.per != "change" and not per:
-        raise InvalidInput(
-            f"the price {what} is for each {price.per}; say in which unit the settings are: unit={price.per!r}, or a "
-            "list with one for each axis; or give the price as a number"
-        )
-    return price.in_units(cost_unit, per, what)
-
-
-def _says_per(text: str) -> bool:
-    return "/" in text or " per " in text
 
 
 def _checked_text(text: Any, what: str) -> str:

@@ -61,7 +61,7 @@ def _short(setting: Any) -> str:
 
 
 def chosen(problem: Problem, setting: Any, index: int | None, what: str) -> int | None:
-    """The action given as a setting, or by its index under a name of its own; None where it is neither."""
+    """The action given as a setting, or by its index under a name of its own; None if it is neither."""
     if setting is not None and index is not None:
         raise InvalidInput(f"give {what} or {what}_index, not both; got {plain(setting)!r} and {plain(index)!r}")
     if index is not None:

@@ -140,7 +140,7 @@ class LongestStep:
 
     @property
     def price(self) -> float | None:
-        """What a move of the full size costs; None where that depends on the move."""
+        """What a move of the full size costs; None if that depends on the move."""
         problem = self.problem
         if problem.metric_name not in METRIC_NAMES or isinstance(self.size, tuple) or self.size is None:
             return None

@@ -43,6 +43,8 @@ class Lanes(NamedTuple):
     begin: Ints
     top: Ints
     wide: Ints
+    given: Ints
+    even: int
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,15 @@ class Tree:
     @cached_property
     def lanes(self) -> Lanes:
         """The vertices side by side, as the descent on a large tree reads them."""
-        child, *rest = lanes.arranged(self.parent, self.n, self.first_child, self.children, BLOCK_SLOTS, MOST_LANES)
+        child, vertex, begin, top, wide = lanes.arranged(
+            self.parent, self.n, self.first_child, self.children, BLOCK_SLOTS, MOST_LANES
+        )
         padding = child == self.root
         with np.errstate(divide="ignore"):  # at the root
             speed = np.where(padding, 1.0, self.rate[child] / self.weight[child])
-        return Lanes(speed, np.where(padding, np.inf, self.shift[child]), child, *rest)
+        delta = np.where(padding, np.inf, self.shift[child])
+        speed, delta, given, even = lanes.even_blocks(speed, delta, child, self.n, begin, top, wide)
+        return Lanes(speed, delta, child, vertex, begin, top, wide, given, even)
 
     @property
     def depth(self) -> int:
@@ -218,14 +224,13 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
         raise InvalidInput(
             f"tau must be above 4 for the mirror descent's guarantee, got {tau!r}; 5 is the usual choice"
         )
-    n = problem.n
+    n, points = problem.n, problem.points  # which says so where settings are too many to be listed
     if n == 1:
         return Tree([-1], [0.0], tau)
     random = np.random.default_rng(checked_seed(seed))
     order = random.permutation(n)
     # Levels have radius diameter * beta * tau^-k; the top one, beta = tau^U >= 1, covers everything.
     beta = tau ** random.random()
-    points = problem.points
     if points is None:
         metric = problem.symmetric_distances
         levels = Levels.of(float(metric.max()), minplus.nearest_move(metric), beta, tau)

@@ -101,7 +101,7 @@ class ArrayFleet:
         Parameters
         ----------
         contexts
-            Of each member, by their places in the list `contexts`, whole numbers, (count,).
+            The context of each member, by its place in the list `contexts`, whole numbers, (count,).
         allowed
             Which settings may be chosen: booleans, (count, n). At least one of each member must be.
         mask
@@ -120,7 +120,7 @@ class ArrayFleet:
         return self.action
 
     def tell(self, measurements: Any, mask: Any = None) -> None:
-        """Say what every member, or those in the mask, measured at its setting; (count,). Of NaN nothing is learned."""
+        """Say what every member, or those in the mask, measured at its setting; (count,). NaN teaches nothing."""
         self._check(measurements, "measurements", (self.count,))
         if mask is not None:
             self._check(mask, "mask", (self.count,))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,21 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Trust
 from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
 from holdcourse.running.decision import Entry
-from holdcourse.running.events import Ask, Event, RecordAccepted, Snapshot, Tell
+from holdcourse.running.events import (
+    Ask,
+    Event,
+    FleetAsk,
+    FleetTell,
+    Learn,
+    RecordAccepted,
+    Redirect,
+    Snapshot,
+    Tell,
+)
+from holdcourse.running.fleet import Fleet
+from holdcourse.running.fleet_record import relived as fleet_relived
 from holdcourse.running.identity import differences, in_words
 from holdcourse.running.log import Log
 from holdcourse.running.retraction import relived
@@ -54,7 +67,7 @@ class Verification:
     Attributes
     ----------
     decisions, tells, retractions
-        How many the record holds.
+        How many the record holds; in the record of a fleet those of all members.
     differences
         What came out differently; empty where every decision is the same, to the last digit.
     last_digits
@@ -67,7 +80,7 @@ class Verification:
     missing
         What is known to be missing at its end, in words; empty where nothing is.
     statements, witnessed
-        How many statements of the witness were compared, and up to which event they reach; None where there was none.
+        How many statements of the witness were compared, and up to which event they reach; None if there was none.
     accepted
         Where the record was taken as it was although events were missing, and why.
     """
@@ -114,7 +127,7 @@ def verify(
         Import paths of code that is not ours and may be run to make the policy that the record names, such as
         ``"mine.py:mine"``; as in `load_policy`.
     progress
-        Called with how many events were lived through again, and how many there are.
+        Called with how many events were replayed, and how many there are.
     """
     if (witness is None) != (key is None):
         raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
@@ -122,7 +135,8 @@ def verify(
     log = Log.read(located(path), incomplete=True)
     try:
         log.check_snapshots()
-        found, counts = _lived_again(log, recorded_policy(log, trust) if policy is None else policy, progress)
+        lived_again = _lived_again if log.about.identity.members is None else _fleet_lived_again
+        found, counts = lived_again(log, recorded_policy(log, trust) if policy is None else policy, progress)
         statements, witnessed, contradictions = None, None, list[str]()
         if lines is not None and key is not None:
             statements, witnessed, contradictions = contradictions_of(
@@ -172,6 +186,56 @@ def backup(path: str | Location, target: str | Path) -> int:
     return copy.last
 
 
+def history(path: str | Location) -> History:
+    """Return what was measured in a record and not taken back: which action ran, in which context, and the number.
+
+    So another policy can learn it, for these settings or for finer ones; see `refine`. What the policy had learned
+    before the record began is not a part of it, nor what an arm of a trial kept to itself.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = folder.name + "/valve.log"
+    >>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), log=path) as controller:
+    ...     for load in (0.2, 0.4, 0.6):
+    ...         controller.tell(controller.ask(context=load).id, 1.0 - load)
+    >>> hc.audit.history(path).measurements.tolist()
+    [0.8, 0.6, 0.4]
+    >>> folder.cleanup()
+    """
+    log = Log.read(located(path), checked=False)
+    try:
+        gone = {event.body.id for event in log.retractions()}
+        asked: dict[str, Ask] = {}
+        ran: dict[str, int] = {}
+        measured: list[tuple[int, Any, float]] = []
+        for event in log.events():
+            match event.body:
+                case Ask() as ask:
+                    asked[ask.id], ran[ask.id] = ask, ask.meant
+                case Redirect() as sent:
+                    ran[f"r{sent.round}"] = sent.order.action
+                case Tell() as told if told.id not in gone:
+                    ask = asked.pop(told.id)
+                    taken = ran.pop(ask.id) if told.applied is None else told.applied
+                    if ask.turn is None or ask.turn.heard:
+                        measured += _measured(told, taken, ask.request.context)
+                case Learn() as learned if learned.id not in gone:
+                    measured += _measured(learned, learned.action, learned.context)
+        return History.from_triples(measured)
+    finally:
+        log.close()
+
+
+def _measured(told: Tell | Learn, action: int, context: Any) -> Iterator[tuple[int, Any, float]]:
+    """All that one event says was measured, in its context."""
+    if told.measurement is not None:
+        yield action, context, told.measurement
+    yield from ((other, context, y) for other, y in recorded_also(told))
+
+
 @one_thread()
 def _lived_again(
     log: Log, policy: Policy, progress: Callable[[int, int], None] | None = None
@@ -184,19 +248,47 @@ def _lived_again(
         if progress is not None and event.number % TOLD_EVERY == 0:
             progress(event.number, log.last)
         if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
-            words = f"the snapshot after event {body.follows} does not hold the state that the events before it give"
-            found.append(Difference(words, decisive=not _nearly_kept(log, body.follows, session)))
+            plain = ("identity", "round", "episode", "where", "cool_until")
+            found.append(_unlike(log, body.follows, session, plain))
     return found, counts
 
 
-def _nearly_kept(log: Log, number: int, session: Session) -> bool:
-    """Whether the snapshot after an event, if it is still there, differs from a session in last digits only."""
+@one_thread()
+def _fleet_lived_again(
+    log: Log, policy: Policy, progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Difference], Counter[str]]:
+    """As `_lived_again`; decisions and tells are counted by member."""
+    _check_policy(log, policy)
+    fleet = Fleet.of_identity(policy, log.about.identity)
+    fleet.take_over(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
+    found, counts = list[Difference](), Counter[str]()
+    for event, changed in fleet_relived(log, fleet, 0):
+        body = event.body
+        found += changed
+        if isinstance(body, FleetAsk):
+            counts["ask"] += len(body.actions)
+        elif isinstance(body, FleetTell):
+            counts["tell"] += len(body.measurements)
+        if progress is not None and event.number % TOLD_EVERY == 0:
+            progress(event.number, log.last)
+        if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*fleet.snapshot()):
+            found.append(_unlike(log, body.follows, fleet, ("identity", "next_call", "calls")))
+    return found, counts
+
+
+def _unlike(log: Log, number: int, kept: Session | Fleet, plain: Sequence[str]) -> Difference:
+    """Say that a snapshot does not hold the state that the events before it give; `plain` may not differ at all."""
+    words = f"the snapshot after event {number} does not hold the state that the events before it give"
+    return Difference(words, decisive=not _nearly_kept(log, number, kept, plain))
+
+
+def _nearly_kept(log: Log, number: int, session: Session | Fleet, plain: Sequence[str]) -> bool:
+    """Whether the snapshot after an event, if it is still there, differs from a state in last digits only."""
     kept, content = log.newest_snapshot(at_most=number)
     if kept != number:  # it was let go: then only another processor or library can explain the difference
         return any(_other_versions(log))
     state, arrays = archive.unpack(content, f"a snapshot in {log.path}")
     present, own = session.snapshot()
-    plain = ("identity", "round", "episode", "where", "cool_until")
     return (
         all(state[name] == json.loads(json.dumps(present[name])) for name in plain)
         and arrays.keys() == own.keys()
@@ -237,27 +329,24 @@ def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Entry:
 
 def recorded_policy(log: Log, trust: Trust, remedy: str = VERIFIED) -> Policy:
     """The policy that the record says wrote it, before it had learned anything."""
-    return recipe.make(recipe_of(log, remedy), (trust,) if isinstance(trust, str) else tuple(trust))
+    return recipe.make(log.recipe(remedy), (trust,) if isinstance(trust, str) else tuple(trust))
 
 
 def from_beginning(log: Log, policy: Policy) -> Session:
     """The session as it was before the first event."""
+    _check_policy(log, policy)
+    session = Session.of_identity(policy, log.about.identity)
+    session.restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
+    return session
+
+
+def _check_policy(log: Log, policy: Policy) -> None:
+    """Raise where a policy is not the one that the record was begun by."""
     identity = log.about.identity
     if policy.fingerprint != identity.policy:
         ours = replace(identity, policy=policy.fingerprint)
         words = in_words(list(differences(identity, ours, policy, log.about.recipe)))
         raise InvalidInput(f"{log.path} was begun by another policy than the one given: {words}")
-    session = Session.of_identity(policy, identity)
-    session.restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
-    return session
-
-
-def recipe_of(log: Log, remedy: str) -> dict[str, Any]:
-    """What makes the policy that wrote the record; raise with the remedy where the record does not hold it."""
-    found = log.about.recipe
-    if found is None:
-        raise InvalidInput(f"{log.path} does not hold its policy ({log.about.recipe_missing}); {remedy}")
-    return found
 
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
-from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.policyfile import Evidence, Trust
+from holdcourse.deciding.policyfile import Trust
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.learning.costs import Calibration, CostModel, calibration_of, maximises
@@ -26,7 +25,7 @@ from holdcourse.movement.settings import chosen, required
 from holdcourse.running import database
 from holdcourse.running.decision import Decision, Entry, Explanation, Order, Request
 from holdcourse.running.events import Identity, from_plain
-from holdcourse.running.identity import differences, in_words
+from holdcourse.running.identity import differences, in_words, resumed
 from holdcourse.running.limits import Guard, Limits, settings_within
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation, Recording, check_force
@@ -34,11 +33,11 @@ from holdcourse.running.session import Session, Wish
 from holdcourse.running.witness import Witness
 
 
-class Kept:
-    """What is not changed."""
+class Unchanged:
+    """Stands for a parameter of `change` that was not given: what it names stays as it is."""
 
 
-KEPT = Kept()
+UNCHANGED = Unchanged()
 
 
 class Controller:
@@ -66,10 +65,10 @@ class Controller:
     witness
         Who is told how far the record has come; see `Witness`.
     start_index
-        The setting before the first round by its index, in place of `start`.
+        The setting before the first round by its index, instead of `start`.
 
-    Settings are what people call them: a value or a label that is none of the problem's is an error, and never taken
-    for an index. What is called an index, or an action, is a number 0..n-1.
+    Settings are named by value or label: one that the problem does not have is an error, and is never taken for an
+    index. An index, or an action, is a number 0..n-1.
 
     Examples
     --------
@@ -118,7 +117,7 @@ class Controller:
 
     @property
     def guard(self) -> Guard | None:
-        """Return the guard, which sends the machine to a safe setting; None where there is none."""
+        """Return the guard, which sends the machine to a safe setting; None if there is none."""
         guard = self._operation.session.guard
         return None if guard is None else guard.in_words_of(self.policy.problem)
 
@@ -164,7 +163,7 @@ class Controller:
 
     @property
     def promise(self) -> Budget | None:
-        """Return how the promise of the policy against its baseline stands; None where it has made none.
+        """Return how the promise of the policy against its baseline stands; None if it has made none.
 
         Examples
         --------
@@ -177,7 +176,7 @@ class Controller:
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return how the model stands to what it was told; None where it believes all."""
+        """Return how well the model agrees with what it was told; None if it trusts every reading."""
         return calibration_of(self.model)
 
     def ask(
@@ -194,9 +193,9 @@ class Controller:
         instructed_index: int | None = None,
         within: tuple[float | None, float | None] | None = None,
     ) -> Decision:
-        """Decide the next round; asking again the same gives the same decision.
+        """Decide the next round; asking the same again gives the same decision.
 
-        Where somebody else decides what the machine does, `action` says afterwards what it is, a `tell` without
+        If somebody else decides what the machine does, `action` says afterwards what that is, a `tell` without
         `applied` means that, and limits count from there.
 
         Parameters
@@ -212,16 +211,16 @@ class Controller:
         costs
             The true costs, for policies that know them.
         round
-            Which round is meant; needed only where several decisions may be pending.
+            Which round is meant; needed only if several decisions may be pending.
         instructed
-            The setting that somebody wants in place of the decision. It passes through `allowed` and all limits as the
-            decision does: the machine goes as near as it may.
+            The setting that somebody wants instead of the decision. `allowed` and all limits apply to it as well: the
+            machine goes as near as it may.
         force
             The reason why the machine is to go to `instructed` whatever mask and limits say; it is recorded.
         watching
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
         instructed_index
-            What is wanted by its index, in place of `instructed`.
+            What is wanted by its index, instead of `instructed`.
         within
             Lowest and highest setting that may be chosen now, such as the limits of the airspace; None: no limit. For
             settings that are single numbers.
@@ -256,14 +255,14 @@ class Controller:
             The setting that was really taken, if it was not the one meant; it is learned there. If no later decision
             has been taken, that is where the machine is, and the rule starts again from there.
         applied_index
-            What was really taken by its index, in place of `applied`.
+            What was really taken by its index, instead of `applied`.
         profile
             What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
             as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
             measured, it may hold None or NaN.
         reference
-            A signal that goes with what is measured and that no decision touches: a mast, a twin machine. It makes the
-            answer of a trial more exact, and nothing is learned from it.
+            A signal that varies with the measurement and that no decision affects: a mast, a twin machine. It makes the
+            answer of a trial more precise, and nothing is learned from it.
         """
         action = chosen(self.policy.problem, applied, applied_index, "applied")
         self._operation.tell(decision_id, measurement, action, profile=profile, reference=reference)
@@ -271,8 +270,8 @@ class Controller:
     def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.
 
-        What was decided and done meanwhile stands, and so does which action ran. All events since a state from before
-        the measurement are lived through again, which takes about as long as deciding those rounds did. With a `log`
+        What was decided and done meanwhile stays as it is. All events since a state from before
+        the measurement are replayed, which takes about as long as deciding those rounds did. With a `log`
         every measurement can be taken back, without one those of the newest 64 decisions. Taking one back again for the
         same reason is fine; an error changes nothing.
 
@@ -283,7 +282,7 @@ class Controller:
         reason
             Why, in words; it is recorded.
         progress
-            Called with the number of events lived through again, and how many there are.
+            Called with the number of events replayed so far, and how many there are.
 
         Examples
         --------
@@ -323,18 +322,18 @@ class Controller:
     def change(
         self,
         *,
-        limits: Limits | Kept | None = KEPT,
-        guard: Guard | Kept | None = KEPT,
-        max_pending: int | Kept = KEPT,
+        limits: Limits | Unchanged | None = UNCHANGED,
+        guard: Guard | Unchanged | None = UNCHANGED,
+        max_pending: int | Unchanged = UNCHANGED,
         scale: Any = None,
         fixed_cost: float | str | None = None,
         metric: ArrayLike | None = None,
     ) -> None:
         """Go on with other limits, another guard or another price of movement; what was learned stays.
 
-        The change is a part of the record, and `verify` follows it. Who opens the record later gives the new values, or
-        goes on from the record alone: `resume`.
-        What is not named stays as it is; None takes limits or guard away. Where the price changes, the rule begins anew
+        The change is a part of the record, and `verify` follows it. When you open the record later, give the new
+        values, or go on from the record alone: `resume`.
+        What is not named stays as it is; None takes limits or guard away. If the price changes, the rule starts again
         where the machine is, with all that was learned of costs; decisions must have been told, and a promise against a
         baseline begins a new account.
 
@@ -359,9 +358,9 @@ class Controller:
         given = {name: value for name, value in prices.items() if value is not None}
         problem = Problem.from_data({**session.policy.problem.describe(), **given}) if given else None
         self._operation.change(
-            session.limits if isinstance(limits, Kept) else limits,
-            session.guard if isinstance(guard, Kept) else guard,
-            session.max_pending if isinstance(max_pending, Kept) else max_pending,
+            session.limits if isinstance(limits, Unchanged) else limits,
+            session.guard if isinstance(guard, Unchanged) else guard,
+            session.max_pending if isinstance(max_pending, Unchanged) else max_pending,
             problem,
         )
 
@@ -433,23 +432,8 @@ class Controller:
         (1, 1.0)
         >>> folder.cleanup()
         """
-        found = Log.read(Path(log), checked=False, incomplete=True)
-        try:
-            identity, recorded, evidence = found.identity(), found.about.recipe, found.about.evidence
-            prices = [event.body.problem for event in found.changes() if event.body.problem is not None]
-            if recorded is None:
-                raise InvalidInput(
-                    f"{found.path} does not hold its policy ({found.about.recipe_missing}); make it as it was made, "
-                    "and open the record with Controller(policy, log=...)"
-                )
-        finally:
-            found.close()
-        described = {**recorded, "problem": prices[-1]} if prices else recorded
-        policy = replace(
-            recipe.make(described, (trust,) if isinstance(trust, str) else tuple(trust)),
-            name=identity.policy_name,
-            evidence=None if evidence is None else Evidence.from_data(evidence, str(log)),
-        )
+        remedy = "make it as it was made, and open the record with Controller(policy, log=...)"
+        policy, identity = resumed(Path(log), trust, remedy)
         controller = cls.__new__(cls)
         controller._operation = Operation.begin(
             policy,

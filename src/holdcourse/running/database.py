@@ -95,15 +95,7 @@ def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
             f"{wal_of(path)} is left of an earlier record without {path.name}; bring that back, or remove it"
         )
     try:
-        with _unfinished(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.executescript(SCHEMA)
-            with connection:
-                connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-                connection.execute("INSERT INTO snapshots VALUES (0, ?)", (first_snapshot,))
-            connection.close()
-            publish(temporary, path)
+        _write_whole(path, about, (), [(0, first_snapshot)])
     except FileExistsError:
         return  # another process has just begun a record there: go on with that one
     except (sqlite3.Error, OSError) as error:
@@ -191,20 +183,27 @@ def write(
     if any(file.exists() for file in (target, wal_of(target), beside(target))):
         raise InvalidInput(f"{target} is there already; give another name, or remove it first")
     try:
-        with _unfinished(target) as temporary, closing(sqlite3.connect(temporary)) as connection:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.executescript(SCHEMA)
-            with connection:
-                connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-                connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", events)
-                connection.executemany("INSERT INTO snapshots VALUES (?, ?)", snapshots)
-            connection.close()
-            publish(temporary, target)
+        _write_whole(target, about, events, snapshots)
     except FileExistsError:
         raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
     except (sqlite3.Error, OSError) as error:
         raise log_error(f"cannot write {target}: {error}", error, "; choose another place") from error
+
+
+def _write_whole(
+    path: Path, about: Mapping[str, str], events: Iterable[Sequence[Any]], snapshots: Iterable[Sequence[Any]]
+) -> None:
+    """Write all rows of a record and give it its name; raises `FileExistsError` where there is one of that name."""
+    with _unfinished(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.executescript(SCHEMA)
+        with connection:
+            connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+            connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", events)
+            connection.executemany("INSERT INTO snapshots VALUES (?, ?)", snapshots)
+        connection.close()
+        publish(temporary, path)
 
 
 def _check_kind(path: Path) -> None:

@@ -129,7 +129,7 @@ class Decision:
     Attributes
     ----------
     id
-        To tell the measurement under.
+        Name under which to tell the measurement.
     round, episode
         Counted from 0.
     action, value
@@ -143,9 +143,9 @@ class Decision:
     wanted, wanted_value
         What the rule chose, by its index and as people call it; differs from `action` where a limit acted.
     limited_by
-        The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None where none did.
+        The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None if none did.
     turn
-        Whose turn it is in a trial; None where none is made.
+        Whose turn it is in a trial; None if none is made.
 
     Examples
     --------
@@ -184,15 +184,15 @@ class Explanation:
     expected
         Expected service cost.
     mean, std
-        Of the measured quantity, where the policy learns.
+        Mean and standard deviation of the measured quantity, if the policy learns.
     probabilities
-        That the rule gave.
+        Probabilities that the rule gave.
     movement
         What moving there would have cost, from where the machine was.
     settings
         What the actions are called.
     words
-        The same in a few sentences.
+        The reasons in a few sentences.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class Explanation:
     >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0.0)
     >>> why = controller.explain(controller.ask(costs=[3.0, 1.0, 2.0]).id)
     >>> why.words
-    'Round 0: go from 0 to 0.5, a move that costs 0.5. Expected service cost there: 1, at 0: 3.'
+    'Round 0: go from 0 to 0.5, a move that costs 0.5. The expected service cost is 1 there and 3 at 0.'
     >>> why.rows()[2]
     {'setting': 1.0, 'action': 2, 'bound': 2.0, 'expected': 2.0, 'probability': 0.0, 'movement': 1.0}
     """
@@ -232,16 +232,16 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Order:
-    """What the machine does in a round in place of the decision.
+    """What the machine does in a round instead of the decision.
 
     Attributes
     ----------
     wanted
-        The action that somebody wants; None where nobody moves the machine, and it stays where it is.
+        The action that somebody wants; None if nobody moves the machine, and it stays where it is.
     action
         The one that came of it.
     limited_by
-        The limit that kept the wish from being done, as in `Decision`; None where none did.
+        The limit that kept the wish from being done, as in `Decision`; None if none did.
     force
         The reason given for doing it whatever the limits say; None: they acted.
     """
@@ -262,7 +262,7 @@ class Entry:
     touches; `retracted` is the reason where that measurement was taken back; `said` is what the rule itself had to say;
     `order` is what the machine was told to do where it was not to follow the decision, and `redirected` where it was
     sent later in the round; `prospect` is what a plan weighed, `restraint` why a promise did not follow a wish; `tried`
-    are the actions that had been measured by then, None where nobody can say.
+    are the actions that had been measured by then, None if nobody can say.
     """
 
     request: Request

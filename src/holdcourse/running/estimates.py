@@ -194,7 +194,7 @@ def suspected(
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownGain:
     """An estimate as people see it: the gain and its interval, or why it is withheld; `rounds` are those compared."""
 
     gain: float | None
@@ -212,30 +212,31 @@ def trouble(watched: AlarmWindow, alarms: Mapping[str, OpenAlarm]) -> str | None
         return f"The sensor is under suspicion: {alarms['sensor'].message}"
     if watched.suspect is not None:
         return (
-            f"A reading is under suspicion: that of {watched.suspect.decision} was more than {FAR:g} deviations from "
-            "what the model expected, and the model has learned it. If it was wrong, take it back (retract)."
+            f"A reading is under suspicion: {watched.suspect.decision} was more than {FAR:g} standard deviations from "
+            "what the model expected, and the model has learned from it. If it was wrong, take it back (retract)."
         )
     if "calibration" in alarms:
         return f"The model fails its check: {alarms['calibration'].message}."
     if watched.history_off is not None and watched.history_off > TOO_WRONG:
         return (
-            f"The model fails its check: about the history that it was given, and has learned, it is off by "
-            f"{watched.history_off:.1f} times as much as it says."
+            "The model fails its check: in the history that it has learned from, its errors are "
+            f"{watched.history_off:.1f} times as large as it says."
         )
     count = 0 if watched.surprises is None else watched.surprises.count
     if count < FEWEST_ROUNDS:
-        return f"The model cannot be checked yet: {count} of {FEWEST_ROUNDS} measured rounds are here."
+        return f"The model cannot be checked yet: {count} of {FEWEST_ROUNDS} rounds have been measured."
     factor, scale = widening(watched.surprises)
     if factor > TOO_WRONG:
         over = "" if scale == 1 else f", added up over {scale} rounds,"
         return (
-            f"The model fails its check: its errors{over} were {factor:.1f} times as large as it says. Something may "
-            "last from round to round that the context does not show, and a good time would look like a good setting."
+            f"The model fails its check: its errors{over} were {factor:.1f} times as large as it says. The costs "
+            "may depend on something lasting that the context does not show; a good time then looks like a good "
+            "setting."
         )
     return None
 
 
-def shown(found: Comparison | None, watched: AlarmWindow, why_not: str | None, of: str) -> Shown | None:
+def shown(found: Comparison | None, watched: AlarmWindow, why_not: str | None, of: str) -> ShownGain | None:
     """Return an estimate as people see it; None where nothing was compared.
 
     `why_not` is what `trouble` said; `of` names the alternative, which must have been measured often enough.
@@ -244,16 +245,18 @@ def shown(found: Comparison | None, watched: AlarmWindow, why_not: str | None, o
         return None
     if why_not is None and found.readings < FEWEST_READINGS:
         why_not = (
-            f"{of} has been measured {_times(found.readings)}, and with fewer than {FEWEST_READINGS} readings nothing "
-            "checks what the model says of it. Hold it for some rounds (override), or run a trial."
+            f"{of} has been measured {_times(found.readings)}; with fewer than {FEWEST_READINGS} readings, the model's "
+            "estimate of it cannot be checked. Hold it for some rounds (override), or run a trial."
         )
     if why_not is not None and found.estimated:
-        return Shown(None, None, None, found.rounds, why_not)
+        return ShownGain(None, None, None, found.rounds, why_not)
     half = WIDTH * widening(watched.surprises)[0] * max(found.doubt, _least_doubt(found, watched))
-    return Shown(found.saved, found.saved - half, found.saved + half, found.rounds, None)
+    return ShownGain(found.saved, found.saved - half, found.saved + half, found.rounds, None)
 
 
-def shown_proposals(found: Comparison | None, watched: AlarmWindow, why_not: str | None, history: int) -> Shown | None:
+def shown_proposals(
+    found: Comparison | None, watched: AlarmWindow, why_not: str | None, history: int
+) -> ShownGain | None:
     """Return what following the proposals would have gained against what was done; None where nothing was compared.
 
     `history` is how many measurements it began with. Proposals are of many settings: a model that has seen none of them
@@ -262,13 +265,15 @@ def shown_proposals(found: Comparison | None, watched: AlarmWindow, why_not: str
     if found is None or not found.estimated:
         return None
     if why_not is None and not found.readings + history:
-        why_not = "Nothing that it proposes has ever run, and it was given no history: nothing checks what it says."
+        why_not = (
+            "Nothing that it proposes has ever run, and it was given no history, so its estimate cannot be checked."
+        )
     if why_not is not None:
-        return Shown(None, None, None, found.rounds, why_not)
+        return ShownGain(None, None, None, found.rounds, why_not)
     known = replace(found, readings=found.readings + history)
     half = WIDTH * widening(watched.surprises)[0] * max(found.doubt, _least_doubt(known, watched))
     gain = -found.saved + 0.0
-    return Shown(gain, gain - half, gain + half, found.rounds, None)
+    return ShownGain(gain, gain - half, gain + half, found.rounds, None)
 
 
 def with_readings(found: Comparison | None, more: int) -> Comparison | None:

@@ -5,9 +5,9 @@ with sorted keys, and `read` gives it back; nothing else makes or takes apart th
 that is missing and a kind that is not known are errors: a record is never read by guessing. The page
 ``docs/record-format.md`` describes the same to those who read records without this library.
 
-An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`, `Change`), says that
-the state was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called
-``extra``, are written by the service.
+An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`, `Change`) or of a
+fleet (`FleetAsk`, `FleetTell`), says that the state was kept (`Snapshot`), or is a note: what happened around the
+decisions. Most notes, and all that is called ``extra``, are written by the service.
 """
 
 from __future__ import annotations
@@ -41,8 +41,23 @@ LEFT_OUT = {"left_out": True}  # a field that is not written while it has its de
 
 
 @dataclass(frozen=True)
+class Members:
+    """Of a fleet: how many members it has; their seeds and starts where these do not follow from those of the first.
+
+    Without them member k has the seed of the first one and k, and all start where the first one does.
+    """
+
+    count: int
+    seeds: list[int] | None
+    starts: list[int] | None
+
+
+@dataclass(frozen=True)
 class Identity:
-    """Whose record it is: what does not change while a controller lives. `policy` is the policy's fingerprint."""
+    """Whose record it is: what does not change while a controller lives. `policy` is the policy's fingerprint.
+
+    In the record of a fleet `start` and `seed` are those of the first of its `members`.
+    """
 
     policy: str
     policy_name: str
@@ -51,6 +66,7 @@ class Identity:
     limits: Limits
     guard: Guard | None
     max_pending: int
+    members: Members | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -102,7 +118,7 @@ class About:
 
 @dataclass(frozen=True)
 class Author:
-    """Whose token it was; `token` is its id, None where none is needed."""
+    """Whose token it was; `token` is its id, None if none is needed."""
 
     token: str | None
     name: str
@@ -602,6 +618,37 @@ class Change:
 
 
 @dataclass(frozen=True)
+class FleetAsk:
+    """Decisions of members of a fleet: the question, and enough of the answer to recognise it to the last bit.
+
+    What there is one of for each member asked stands in their order; contexts and what is allowed are given once where
+    they are the same for all of them.
+    """
+
+    KIND: ClassVar[str] = "fleet_ask"
+
+    call: int
+    members: list[int] | None
+    contexts: list[list[float]]
+    allowed: list[str] | None
+    actions: list[int]
+    probabilities: str
+    expected_costs: str
+    extra: Cause | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class FleetTell:
+    """What members of a fleet measured, in their order; null where nothing was."""
+
+    KIND: ClassVar[str] = "fleet_tell"
+
+    members: list[int] | None
+    measurements: list[float | None]
+    extra: Cause | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state after event `follows` was kept; `sha256` is the hash of what was kept."""
 
@@ -639,7 +686,7 @@ class ControllerCreated(Caused):
     """The first note of a controller: its settings, and the measurements that it starts from.
 
     `history_off` is how far off the model, which has learned these, is about them: in deviations, root of the mean
-    square; None where there are none, or where it cannot say.
+    square; None if there are none, or where it cannot say.
     """
 
     NOTE: ClassVar[str] = "created"
@@ -651,6 +698,16 @@ class ControllerCreated(Caused):
     fixed: int | None
     explanation: str
     history_off: float | None
+
+
+@dataclass(frozen=True)
+class FleetCreated(Caused):
+    """The first note of a fleet of the service: the settings that all members have, and what the policy says."""
+
+    NOTE: ClassVar[str] = "fleet"
+
+    config: Settings
+    explanation: str
 
 
 @dataclass(frozen=True)
@@ -785,6 +842,7 @@ class ControllerRestored(Caused):
 
 CausedNote: TypeAlias = (
     ControllerCreated
+    | FleetCreated
     | EpochBegun
     | SettingsChanged
     | ChangeRequested
@@ -800,11 +858,11 @@ CausedNote: TypeAlias = (
     | ControllerRestored
 )
 Note: TypeAlias = RecordAccepted | CausedNote
-Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Change | Snapshot | Note
+Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Change | FleetAsk | FleetTell | Snapshot | Note
 BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 
 EVENTS: dict[str, type[Body]] = {
-    kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Change, Snapshot)
+    kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Change, FleetAsk, FleetTell, Snapshot)
 }
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 

@@ -38,7 +38,7 @@ from holdcourse.errors import LogError, log_error
 from holdcourse.running import database
 from holdcourse.running.database import CLOSED, IN_USE, beside, reading, wal_of
 from holdcourse.running.events import SOUGHT, Sought
-from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row
+from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, KeptSnapshot, Row
 
 logger = logging.getLogger("holdcourse.running.log")
 
@@ -60,7 +60,7 @@ class FilePlace:
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """The name of the file."""
         return self.path.name
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class FileStorage:
         return found
 
     def row(self, number: int) -> Row | None:
-        """One event."""
+        """Return the event of a number; None where it is not there."""
         found: Row | None = self._one(f"SELECT {COLUMNS} FROM events WHERE number = ?", number)
         return found
 
@@ -219,7 +219,7 @@ class FileStorage:
         """Whether the names still mean the files that are written to."""
         self._check_place(after=False)
 
-    def commit(self, rows: Sequence[Row], before: tuple[int, str], kept: Kept | None) -> None:
+    def commit(self, rows: Sequence[Row], before: tuple[int, str], kept: KeptSnapshot | None) -> None:
         """Write events; that nobody else has written there, the mark and their numbers make sure of."""
         try:
             with self._connection:
@@ -231,11 +231,11 @@ class FileStorage:
                 raise LogError(
                     f"another process writes to {self._path}; each record belongs to one controller"
                 ) from None
-            unchanged = "; nothing was changed, try again when it is mended"
+            unchanged = "; nothing was changed; try again when the fault is repaired"
             raise log_error(f"cannot write to {self._path}: {error}", error, unchanged) from error
         self._check_place(after=True)  # else it was taken away meanwhile, and nothing of this is acknowledged
 
-    def _keep(self, kept: Kept) -> None:
+    def _keep(self, kept: KeptSnapshot) -> None:
         self._connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (kept.follows, kept.content))
         which, value = "number NOT IN (SELECT number FROM snapshots ORDER BY number DESC LIMIT ?)", KEPT_SNAPSHOTS
         if kept.in_place_of is not None:
@@ -301,7 +301,7 @@ class FileStorage:
 
 
 def _begin_use(connection: sqlite3.Connection, path: Path) -> None:
-    """From now on events go into the write-ahead log, and the file itself says that it is in use."""
+    """Let events go into the write-ahead log from now on; the file itself says that it is in use."""
     with reading(path):
         mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
@@ -346,7 +346,7 @@ def _checkpoint(connection: sqlite3.Connection) -> None:
 
 @dataclass(frozen=True)
 class Mark:
-    """Of a record: its name for itself, how many events were acknowledged, and the hash of the last."""
+    """How far a record was acknowledged: its name for itself, the number of its events, and the hash of the last."""
 
     record: str
     events: int
@@ -461,7 +461,7 @@ class WatchedFiles:
             self._all_seen = time.monotonic()
 
     def check_wal(self) -> None:
-        """The same for the write-ahead log alone."""
+        """Raise where the write-ahead log is gone, or is another file."""
         if not self._wal.is_there():
             raise _taken_away(self._wal)
 

@@ -4,14 +4,19 @@ Members are independent: each has its own seed, place, random numbers and what i
 `Controller` with that seed and start does, to the last bit. What makes a fleet quick is that one call does a round of
 all of them: GP-MD on a flat posterior and the wind planner go through compiled loops over members. Every other policy
 is a fleet too, of single controllers that take turns.
+
+An ask of some or all members is a *call*; calls are counted from 0. Until a member of a call is asked anew, the same
+call asked again gives the same decisions and changes nothing, and so does a measurement that is told again: whoever got
+no answer can send the same once more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,16 +27,34 @@ from holdcourse.checks import checked_seed, float_array, whole_number
 from holdcourse.deciding.lockstep import RulesTogether, rules_together
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import DamagedFile, InvalidInput, NoActionLeft
+from holdcourse.deciding.policyfile import Trust
+from holdcourse.errors import DamagedFile, InvalidInput, NoActionLeft, TooLarge
 from holdcourse.learning.history import LARGEST, check_contexts
 from holdcourse.learning.lockstep import CostsTogether, costs_together
 from holdcourse.movement.settings import chosen
+from holdcourse.running import events
 from holdcourse.running.array_fleet import ArrayFleet, Compiler
+from holdcourse.running.events import FleetAsk, FleetTell, Identity, Members, digest
+from holdcourse.running.fleet_calls import Answer, Calls, Question, written_rows
+from holdcourse.running.fleet_record import (
+    FleetRecord,
+    question_of,
+    read_members,
+    written_contexts,
+    written_members,
+)
+from holdcourse.running.identity import resumed
+from holdcourse.running.limits import Limits
+from holdcourse.running.session import Difference
+from holdcourse.running.storage import ADDRESSES
+from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
 
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+
+MOST_MEMBERS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +66,17 @@ class FleetDecisions:
     action
         Chosen setting, by its index, (count,).
     probabilities
-        That each setting had, (count, n); NaN where nobody asked.
+        Probability of each setting, (count, n); NaN where nobody asked.
     expected_cost
-        Of the setting chosen, (count,); NaN where nobody asked.
+        Expected cost of the setting chosen, (count,); NaN where nobody asked.
     movement
         What the move costs, (count,); 0 where nobody asked.
     round
         Number of the round, (count,); -1 where nobody asked.
+    call
+        Which ask of the fleet it is, counted from 0; -1 where nobody was asked. Asked again under this number, it is
+        answered alike. A fleet that was resumed meanwhile may know of the earlier answer only what was chosen: then
+        probabilities, expected costs and movement are NaN.
 
     Examples
     --------
@@ -66,6 +93,7 @@ class FleetDecisions:
     expected_cost: Array
     movement: Array
     round: Ints
+    call: int = -1
 
 
 class Fleet:
@@ -75,6 +103,8 @@ class Fleet:
     ----------
     policy, seeds
         What decides, and the seed of each member.
+    record
+        The record that it keeps; None: it keeps none.
 
     Examples
     --------
@@ -100,12 +130,58 @@ class Fleet:
         if self._rules is None:
             if policy.limits:
                 raise InvalidInput(
-                    f"{policy.name} has limits of its own, which a fleet does not hold; use a Controller for each "
+                    f"{policy.name} has limits of its own, which a fleet does not support; use a Controller for each "
                     "machine, or save the policy without limits"
                 )
             self._pilots = [Pilot(policy, int(x), seed) for x, seed in zip(starts, self.seeds, strict=True)]
-        self._pending = np.zeros(len(starts), dtype=bool)
-        self._asked: Array | None = None  # contexts of the newest questions, (count, d)
+        self._calls = Calls(len(starts))
+        self.record: FleetRecord | None = None
+
+    @classmethod
+    def of_identity(cls, policy: Policy, identity: Identity) -> Fleet:
+        """Make a fleet at its beginning, as `identity` describes it."""
+        members = identity.members
+        if members is None:
+            raise InvalidInput("this is the record of a single controller; go on from it: hc.Controller.resume(path)")
+        seeds = _seeds(identity)
+        starts = np.full(members.count, identity.start) if members.starts is None else np.array(members.starts)
+        return cls(policy, starts, seeds)
+
+    @classmethod
+    def resume(cls, log: str | Path, *, trust: Trust = (), witness: Witness | None = None) -> Fleet:
+        """Go on from a record alone: policy, seeds and starts are those that it holds.
+
+        Parameters
+        ----------
+        log
+            The record.
+        trust
+            Import paths of code that is not ours and may be run to make the policy; as in `load_policy`.
+        witness
+            As in `fleet`.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> policy = hc.fixed_at(hc.Problem([0.0, 0.5, 1.0]), 0.5)
+        >>> with hc.fleet(policy, 3, log=folder.name + "/pumps.log") as pumps:
+        ...     decisions = pumps.ask(contexts=7.0)
+        >>> with hc.Fleet.resume(folder.name + "/pumps.log") as pumps:
+        ...     pumps.pending.tolist(), pumps.ask(contexts=7.0, call=0).action.tolist()
+        ([True, True, True], [1, 1, 1])
+        >>> folder.cleanup()
+        """
+        path = _file(log)
+        remedy = "make it as it was made, and open the record with hc.fleet(policy, count, log=...)"
+        return cls.of_identity(*resumed(path, trust, remedy)).recorded(path, witness)
+
+    def recorded(self, path: Path, witness: Witness | None = None) -> Fleet:
+        """Keep a record from now on, or go on where that one ends; returns itself."""
+        with one_thread():
+            self.record = FleetRecord(self, path, witness)
+        return self
 
     @property
     def count(self) -> int:
@@ -134,12 +210,26 @@ class Fleet:
     @property
     def pending(self) -> Mask:
         """Return which members wait for their measurement, (count,)."""
-        return self._pending.copy()
+        return self._calls.pending.copy()
+
+    @property
+    def last_call(self) -> Ints:
+        """Return in which call each member was asked last, (count,); -1: in none."""
+        return self._calls.last.copy()
+
+    @property
+    def next_call(self) -> int:
+        """Return the number of the next call."""
+        return self._calls.next
 
     def ask(
-        self, contexts: ArrayLike, allowed: ArrayLike | None = None, mask: ArrayLike | None = None
+        self,
+        contexts: ArrayLike,
+        allowed: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        call: int | None = None,
     ) -> FleetDecisions:
-        """Decide the next round of every member, or of those in the mask.
+        """Decide the next round of every member, or of those in the mask; asking again the same gives the same.
 
         Parameters
         ----------
@@ -150,37 +240,73 @@ class Fleet:
             Which settings may be chosen: n booleans for all, or (count, n).
         mask
             Which members are asked, (count,); default all.
+        call
+            The number of this call, `next_call`, or that of an earlier one whose answer got lost; default: the next
+            one, or an earlier one that asked these members the same and was not told yet.
         """
+        if self.record is not None:
+            self.record.catch_up()
         members = self._members(mask)
-        rows, n = self._contexts(contexts, members), self.policy.problem.n
+        rows = self._contexts(contexts, members)
         may = self._allowed(allowed)[members]
-        if self._pending[members].any():
-            late = members[self._pending[members]]
+        question = Question(members, rows, None if may.all() else may)
+        repeated = self._calls.repeated(question, call)
+        if repeated is not None:
+            return self._answer(repeated)
+        late = members[self._calls.pending[members]]
+        if len(late):
             raise InvalidInput(
                 f"member {late[0]} still waits for its measurement ({len(late)} of those asked do); tell it first, NaN "
                 "where nothing was measured, or leave it out by mask="
             )
-        before = self.action
+        if not len(members):  # nobody is asked, and nothing changes
+            return self._decisions()
+        with nullcontext() if self.record is None else self.record.all_or_nothing():
+            number, answer = self._step(question)
+            if self.record is not None:
+                self.record.write(replace(self._event(question, answer, number), extra=self.record.cause))
+        return self._answer(number)
+
+    def _step(self, question: Question) -> tuple[int, Answer]:
+        """Decide; returns the number of the call and what it is answered with."""
+        members, n = question.members, self.policy.problem.n
+        may = np.ones((len(members), n), dtype=bool) if question.allowed is None else question.allowed
+        before = self.action[members]
         with one_thread():
-            probabilities, expected = self._decided(members, rows, may)
-        now = self.action
-        found = FleetDecisions(
-            now,
-            np.full((self.count, n), np.nan),
-            np.full(self.count, np.nan),
-            np.asarray(self.policy.problem.move_costs(before, now)),
-            np.full(self.count, -1),
-        )
-        found.probabilities[members] = probabilities
-        found.expected_cost[members] = expected[np.arange(len(members)), now[members]]
+            probabilities, expected = self._decided(members, question.contexts, may)
+        now = self.action[members]
+        moves = np.asarray(self.policy.problem.move_costs(before, now))
+        answer = Answer(probabilities, expected[np.arange(len(members)), now], moves)
+        return self._calls.begin(question, answer), answer
+
+    def _answer(self, call: int) -> FleetDecisions:
+        """Return the answer to a call whose members were not asked since."""
+        members, found, known = self._calls.members(call), self._decisions(call), self._calls.answer(call)
+        found.probabilities[members] = np.nan if known is None else known.probabilities
+        found.expected_cost[members] = np.nan if known is None else known.expected_cost
+        found.movement[members] = np.nan if known is None else known.movement
         found.round[members] = self.round[members] - 1
-        self._pending[members] = True
-        if self._asked is None or self._asked.shape[1] != rows.shape[1]:
-            self._asked = np.full((self.count, rows.shape[1]), np.nan)
-        self._asked[members] = rows
         return found
 
-    def tell(self, measurements: ArrayLike, mask: ArrayLike | None = None) -> None:
+    def _decisions(self, call: int = -1) -> FleetDecisions:
+        """Return decisions in which nobody was asked."""
+        count, n = self.count, self.policy.problem.n
+        unknown = np.full((count, n), np.nan)
+        return FleetDecisions(self.action, unknown, np.full(count, np.nan), np.zeros(count), np.full(count, -1), call)
+
+    def _event(self, question: Question, answer: Answer, call: int) -> FleetAsk:
+        """Return what the record says of a call."""
+        return FleetAsk(
+            call,
+            written_members(question.members, self.count),
+            written_contexts(question.contexts),
+            written_rows(question.allowed),
+            self.action[question.members].tolist(),
+            digest(answer.probabilities),
+            digest(answer.expected_cost),
+        )
+
+    def tell(self, measurements: ArrayLike, mask: ArrayLike | None = None, call: int | None = None) -> None:
         """Say what every member, or those in the mask, measured at its action.
 
         Parameters
@@ -189,18 +315,27 @@ class Fleet:
             One for each member, (count,); NaN where nothing was measured. Those of members not told are not looked at.
         mask
             Which members are told, (count,); default those that wait for it.
+        call
+            The call in which they were asked: those of its members are told who were not yet, and telling the same
+            again changes nothing.
         """
-        told = np.flatnonzero(self._pending) if mask is None else self._members(mask)
+        if self.record is not None:
+            self.record.catch_up()
         values = float_array(measurements, "measurements")
         if values.shape != (self.count,):
             raise InvalidInput(f"measurements must be {self.count} numbers, one for each member, got {values.shape}")
-        idle = told[~self._pending[told]]
+        wanted = None if mask is None else self._members(mask)
+        if call is not None:
+            told = self._calls.not_told_yet(values, wanted, call)
+        else:
+            told = np.flatnonzero(self._calls.pending) if wanted is None else wanted
+        idle = told[~self._calls.pending[told]]
         if len(idle):
             raise InvalidInput(f"member {idle[0]} has no decision that waits for a measurement; ask it first")
         infinite = told[np.isinf(values[told])]
         if len(infinite):
             raise InvalidInput(
-                f"the measurement of member {infinite[0]} is {values[infinite[0]]}; it must be finite, or NaN where "
+                f"the measurement of member {infinite[0]} is {values[infinite[0]]}; it must be finite, or NaN if "
                 "nothing was measured"
             )
         members = told[~np.isnan(values[told])]
@@ -209,41 +344,117 @@ class Fleet:
             raise InvalidInput(
                 f"the measurement of member {large[0]} is {values[large[0]]:g}, whose square is not a finite number"
             )
+        if not len(told):
+            return
+        with nullcontext() if self.record is None else self.record.all_or_nothing():
+            self._take_in(told, values[told])
+            if self.record is not None:
+                measured = [None if y != y else y for y in values[told].tolist()]
+                self.record.write(FleetTell(written_members(told, self.count), measured, extra=self.record.cause))
+        if self.record is not None:
+            self.record.snapshot_if_due()
+
+    def _take_in(self, told: Ints, values: Array) -> None:
+        """Learn what members measured; NaN: nothing."""
+        measured = ~np.isnan(values)
+        members = told[measured]
         if len(members):
-            assert self._asked is not None
             with one_thread():
-                self._learn(members, self._asked[members], values[members])
-        self._pending[told] = False
+                self._learn(members, self._calls.contexts(members), values[measured])
+        self._calls.tell(told, values)
+
+    # -- what is kept --------------------------------------------------------------------------------------------------
+
+    def identity(self) -> Identity:
+        """Say whose record it is that this fleet writes."""
+        first, start = self.seeds[0], int(self._starts[0])
+        follow = self.seeds == tuple(range(first, first + self.count))
+        alike = bool((self._starts == start).all())
+        members = Members(self.count, None if follow else list(self.seeds), None if alike else self._starts.tolist())
+        policy = self.policy
+        return Identity(policy.fingerprint, policy.name, start, first, Limits(), None, 1, members=members)
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the whole state as JSON values and arrays."""
+        state = {"holds": "fleet", "identity": events.plain(self.identity()), **self._calls.state()}
+        return state, self.arrays()
+
+    def take_over(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Go on from what `snapshot` of a fleet of the same policy, starts and seeds gave."""
+        self.restore(arrays)
+        self._calls.take_over(state)
+
+    def repeat(self, event: FleetAsk | FleetTell) -> list[Difference]:
+        """Replay a recorded event; returns what came out differently this time.
+
+        A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
+        """
+        if isinstance(event, FleetTell):
+            values = np.array([np.nan if y is None else y for y in event.measurements], dtype=np.float64)
+            self._take_in(read_members(event.members, self.count), values)
+            return []
+        question = question_of(event, self.count)
+        number, answer = self._step(question)
+        again, found = self._event(question, answer, number), list[Difference]()
+        if again.actions != event.actions:
+            wrong = [k for k, (then, now) in enumerate(zip(event.actions, again.actions, strict=True)) if then != now]
+            for k in wrong:
+                then, now = (self.policy.problem.text(actions[k]) for actions in (event.actions, again.actions))
+                words = f"call {number}: the action of member {question.members[k]} was {then}, comes out as {now}"
+                found.append(Difference(words))
+            self._stand(question.members[wrong], [event.actions[k] for k in wrong])
+        found += [
+            Difference(f"call {number}: {name} were {then}, come out as {now}", decisive=False)
+            for name in ("probabilities", "expected_costs")
+            if (then := getattr(event, name)) != (now := getattr(again, name))
+        ]
+        return found
+
+    def _stand(self, members: Ints, actions: Sequence[int]) -> None:
+        """Let members be where the record says that they went."""
+        if self._rules is not None:
+            self._rules.actions[members] = actions
+        else:
+            for b, action in zip(members, actions, strict=True):
+                self._pilots[b].state = replace(self._pilots[b].state, action=action)
+
+    def close(self) -> None:
+        """Let go of the record's files."""
+        if self.record is not None:
+            self.record.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, in one step; `load` goes on from it."""
-        state = {
-            "holds": "fleet",
-            "policy": self.policy.fingerprint,
-            "seeds": [str(seed) for seed in self.seeds],
-            "starts": self._starts.tolist(),
-        }
-        archive.write_file(Path(path), archive.pack(state, self.arrays()))
+        archive.write_file(Path(path), archive.pack(*self.snapshot()))
 
     def load(self, path: str | Path) -> Fleet:
         """Go on from a saved state of a fleet of the same policy, seeds and starts; returns itself."""
+        if self.record is not None:
+            raise InvalidInput(f"this fleet goes on from its record, {self.record.log.path}; make one without log=")
         state, arrays = archive.unpack(archive.read_file(Path(path)), str(path))
-        if state.get("holds") != "fleet":
+        if state.get("holds") != "fleet" or "identity" not in state:
             raise DamagedFile(f"{path} does not hold a fleet")
-        for name, ours in (
-            ("policy", self.policy.fingerprint),
-            ("seeds", [str(seed) for seed in self.seeds]),
-            ("starts", self._starts.tolist()),
+        theirs, ours = events.from_plain(Identity, state["identity"], f"the state in {path}"), self.identity()
+        for name, is_same in (
+            ("policy", theirs.policy == ours.policy),
+            ("count", cast(Members, theirs.members).count == self.count),
+            ("seeds", _seeds(theirs) == self.seeds),
+            ("starts", theirs == ours),
         ):
-            if state.get(name) != ours:
-                raise InvalidInput(f"{path} was saved by a fleet with other {name}; make this one alike before loading")
-        self.restore(arrays)
+            if not is_same:
+                raise InvalidInput(f"{path} was saved by a fleet with other {name}; make this one alike first")
+        self.take_over(state, arrays)
         return self
 
     def arrays(self) -> Arrays:
         """Return everything that changes, of all members, as arrays."""
-        asked = np.zeros((self.count, 0)) if self._asked is None else self._asked
-        common = {"pending": self._pending.copy(), "asked": asked.copy()}
+        common = self._calls.arrays()
         if self._rules is None or self._costs is None:
             own: Arrays = {}
             for k, pilot in enumerate(self._pilots):
@@ -262,8 +473,7 @@ class Fleet:
             self._rules.restore(under("rules.", arrays))
             self._rules.actions = np.array(arrays["action"])
             self._rules.decided = np.array(arrays["round"])
-        self._pending = np.array(arrays["pending"])
-        self._asked = np.array(arrays["asked"]) if arrays["asked"].shape[1] else None
+        self._calls.restore(arrays)
 
     def arrays_of(self, member: int) -> Arrays:
         """Return everything that changes of one member, as `Pilot.arrays` of a single controller gives it."""
@@ -368,6 +578,8 @@ def fleet(
     start_index: int | Sequence[int] | None = None,
     like: Any = None,
     compiler: Compiler | None = None,
+    log: str | Path | None = None,
+    witness: Witness | None = None,
 ) -> Any:
     """Make many independent controllers of one policy, which are asked and told together.
 
@@ -378,7 +590,7 @@ def fleet(
     count
         How many.
     seed
-        Of the first member; the next ones have the numbers that follow. Or one for each.
+        Seed of the first member; the next ones have the numbers that follow. Or one for each.
     start, start_index
         The setting before the first round, by its value or label, or by its index; default the first one. Indices may
         be one for each member.
@@ -388,6 +600,11 @@ def fleet(
         `tree_seed`.
     compiler
         What compiles its two steps, such as ``torch.compile`` or ``jax.jit``; with `like` only.
+    log
+        File of a record: every ask and tell is on the disk before it returns, and making the same fleet again goes on
+        where the record ends. `hc.audit.verify` decides all of it again.
+    witness
+        Who is told how far the record has come; as for a `Controller`.
 
     Examples
     --------
@@ -403,6 +620,8 @@ def fleet(
     >>> pumps.tell(np.where(decisions.action == 1, 0.0, 1.0))
     """
     number = whole_number(count, "count", 1)
+    if number > MOST_MEMBERS:
+        raise TooLarge(f"a fleet has at most {MOST_MEMBERS:,} members, got {number:,}; make several fleets")
     if policy.problem.in_groups:
         raise InvalidInput("a fleet takes no problem of hc.knobs(...); make a Controller for each machine")
     if isinstance(seed, str) or np.ndim(seed) == 0:
@@ -424,7 +643,24 @@ def fleet(
         places = [0 if first is None else first] * number
     starts = np.array(places, dtype=np.int64)
     if like is not None:
+        if log is not None:
+            raise InvalidInput("a fleet in another library keeps no record; leave log= or like= out")
         return ArrayFleet(policy, starts, checked, like, compiler)
     if compiler is not None:
         raise InvalidInput("compiler= is for a fleet in another library; give like= too")
-    return Fleet(policy, starts, checked)
+    if witness is not None and log is None:
+        raise InvalidInput("a witness is told of a record; give log= too")
+    made = Fleet(policy, starts, checked)
+    return made if log is None else made.recorded(_file(log), witness)
+
+
+def _file(log: str | Path) -> Path:
+    if isinstance(log, str) and log.startswith(ADDRESSES):
+        raise InvalidInput(f"a fleet keeps its record in a file, not in a database; give a path, not {log!r}")
+    return Path(log)
+
+
+def _seeds(identity: Identity) -> tuple[int, ...]:
+    members = identity.members
+    assert members is not None
+    return tuple(members.seeds or range(identity.seed, identity.seed + members.count))

@@ -6,10 +6,10 @@ to it. Which actions are permitted, strongest first:
 1. allowed: the round's mask; never broken;
 2. max_step: no single move is longer than this, and none costs more than max_step_cost; never broken. If no allowed
    action is within reach, that is an error;
-3. min_dwell: after a move, stay for at least so many rounds;
-4. max_moves: at most so many moves within any `window` rounds.
+3. min_dwell: after a move, stay for at least this number of rounds;
+4. max_moves: at most this number of moves within any `window` rounds.
 
-An action that somebody instructs in place of the decision, or sends the machine to within a round, passes through the
+An action that somebody instructs instead of the decision, or sends the machine to within a round, passes through the
 same limits; the start of an episode through the first two. Only what is forced, with a reason, goes beyond them, and
 what somebody did by hand and told as `applied` is a fact.
 
@@ -97,7 +97,7 @@ class Limits:
         object.__setattr__(self, name, value)
 
     def on(self, problem: Problem) -> Limits:
-        """The same limits with numbers in the units of a problem."""
+        """Return these limits with numbers in the units of a problem."""
         return replace(self, max_step=self.longest(problem).size)
 
     def longest(self, problem: Problem) -> LongestStep:
@@ -162,7 +162,7 @@ class Guard:
     cool_down
         Rounds to stay there, or a time, such as "2 h", where the limits say how long a round is.
     revert_to_index
-        The safe setting by its index, in place of `revert_to`.
+        The safe setting by its index, instead of `revert_to`.
 
     Examples
     --------
@@ -196,13 +196,13 @@ class Guard:
             object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
 
     def on(self, problem: Problem, round_length: float | None = None) -> Guard:
-        """The same guard with its safe setting as an index of a problem, and its time in rounds of so many seconds."""
+        """The same guard with its safe setting as an index of a problem, and its time in rounds of `round_length`."""
         index = required(problem, self.revert_to, self.revert_to_index, "revert_to")
         count = rounds(self.cool_down, round_length, "cool_down")
         return replace(self, revert_to=None, revert_to_index=index, cool_down=count)
 
     def in_words_of(self, problem: Problem) -> Guard:
-        """The same guard with its safe setting as people call it."""
+        """Return this guard with its safe setting as people call it."""
         return replace(self, revert_to=problem.value(self.safe_action), revert_to_index=None)
 
     @property
@@ -248,12 +248,12 @@ class Position:
         return Position((*self.arrivals[max(old - 1, 0) :], (round, action)))
 
     def renamed(self, places: Sequence[int], here: int, newest: int) -> Position:
-        """The same in other actions, `places[k]` for action k; it is at `here` after round `newest`."""
+        """Return it in other actions, `places[k]` for action k; it is at `here` after round `newest`."""
         arrivals = tuple((past, places[action]) for past, action in self.arrivals)
         return Position(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
 
     def corrected(self, action: int, round: int, newest: int) -> Position:  # noqa: A002
-        """The same, except that it was at `action` in `round`; `newest` is the last round played."""
+        """Return it as if it had been at `action` in `round`; `newest` is the last round played."""
         before = [arrival for arrival in self.arrivals if arrival[0] < round]
         if not before:  # too long ago to matter
             return self
@@ -307,8 +307,9 @@ def nearest_permitted(
             costs = np.where(allowed, problem.costs_from(here), np.inf)
             nearest = int(np.argmin(costs))
             raise NoActionLeft(
-                f"no allowed setting is within max_step ({longest}) of {problem.named(here)}; allow it, a nearer one, "
-                f"raise max_step, or have it forced (the nearest allowed, {problem.named(nearest)}, costs "
+                f"no allowed setting is within max_step ({longest}) of {problem.named(here)}; allow it or a nearer "
+                "one, "
+                f"raise max_step, or force the move (the nearest allowed, {problem.named(nearest)}, costs "
                 f"{problem.cost(f'{costs[nearest]:g}')})"
             )
     if wanted != here and problem.permits(

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, overload
 from uuid import uuid4
 
 from holdcourse import archive, threads
+from holdcourse.archive import Arrays
 from holdcourse.errors import DamagedFile, HoldcourseError, IncompleteRecord, InvalidInput
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
 from holdcourse.running import database, events
@@ -43,7 +44,8 @@ from holdcourse.running.events import (
     from_plain,
 )
 from holdcourse.running.file_storage import FilePlace
-from holdcourse.running.storage import Gap, Kept, Location, RecordPlace, Row, Storage
+from holdcourse.running.storage import Gap, KeptSnapshot, Location, RecordPlace, Row, Storage
+from holdcourse.running.witness import Witness
 
 logger = logging.getLogger("holdcourse.running.log")
 
@@ -79,6 +81,7 @@ class Log:
         self.path = path
         self.clock: Callable[[], datetime] = _now
         self._storage = storage
+        self._witness: Witness | None = None
         self.gap: Gap | None = None
         self._newest: datetime | None = None
         try:
@@ -166,6 +169,17 @@ class Log:
         found = [self._event(*row) for row in self._storage.of_kind(Change.KIND, after)]
         return [Event(event.number, event.at, event.body) for event in found if isinstance(event.body, Change)]
 
+    def recipe(self, remedy: str) -> dict[str, Any]:
+        """What makes the policy that began the record; raises with the remedy where the record does not hold it."""
+        if self.about.recipe is None:
+            raise InvalidInput(f"{self.path} does not hold its policy ({self.about.recipe_missing}); {remedy}")
+        return self.about.recipe
+
+    def repriced(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """That recipe at the prices of movement that the policy has now."""
+        prices = [event.body.problem for event in self.changes() if event.body.problem is not None]
+        return {**recipe, "problem": prices[-1]} if prices else recipe
+
     @classmethod
     def read(cls, path: Location, *, checked: bool = True, incomplete: bool = False) -> Log:
         """Open an existing record; `checked=False` trusts that it is whole, which costs the same however long it is.
@@ -215,6 +229,17 @@ class Log:
             raise
         return log
 
+    def watched_by(self, witness: Witness | None) -> None:
+        """Tell a witness how far the record has come: now, with every event to come, and when it is closed."""
+        self._witness = witness
+        self._say_how_far()
+
+    def _say_how_far(self, *, now: bool = False) -> None:
+        if self._witness is not None:
+            with suppress(HoldcourseError):  # a record that cannot be read any more
+                for event in self.events(after=self.last - 1):
+                    self._witness.saw(self.about.record, self.last, self.chain, event.at, now=now)
+
     def append(self, body: Body) -> Event[Body]:
         """Add an event; it is on the disk when this returns."""
         return self.extend([body])[0]
@@ -233,9 +258,11 @@ class Log:
             number, chain = number + 1, _link(chain, number + 1, at, kind, text)
             rows.append((number, at, kind, text, chain))
         self._commit(rows)
+        if self._witness is not None and rows:
+            self._witness.saw(self.about.record, self.last, self.chain, at)
         return rows
 
-    def _commit(self, rows: Sequence[Row], kept: Kept | None = None) -> None:
+    def _commit(self, rows: Sequence[Row], kept: KeptSnapshot | None = None) -> None:
         """Write events, and a snapshot that belongs to them."""
         number, chain = (rows[-1][0], rows[-1][4]) if rows else (self.last, self.chain)
         try:
@@ -316,19 +343,20 @@ class Log:
         """All keys under which clients caused events, in no order; see `index`."""
         return self._storage.keys()
 
-    def snapshot(self, content: bytes, in_place_of: int | None = None) -> None:
+    def snapshot(self, state: Callable[[], tuple[dict[str, Any], Arrays]], in_place_of: int | None = None) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error.
 
         It takes the place of all but a few others, or of those after event `in_place_of`: they hold a measurement of
         then that was taken back, and those before it are needed where more is.
         """
-        number, at, kind = self.last + 1, self._time(), Snapshot.KIND
-        text = events.written(Snapshot(self.last, _digest(content)))
-        chain = _link(self.chain, number, at, kind, text)
         try:
+            content = archive.pack(*state())
+            number, at, kind = self.last + 1, self._time(), Snapshot.KIND
+            text = events.written(Snapshot(self.last, _digest(content)))
+            chain = _link(self.chain, number, at, kind, text)
             self._storage.check_writable()
-            self._commit([(number, at, kind, text, chain)], Kept(self.last, content, in_place_of))
-        except LogError as error:
+            self._commit([(number, at, kind, text, chain)], KeptSnapshot(self.last, content, in_place_of))
+        except HoldcourseError as error:  # too large, say: what was told is recorded and counts
             logger.warning("no snapshot in %s: %s", self.path, error)
 
     def newest_snapshot(self, at_most: int | None = None) -> tuple[int, bytes]:
@@ -382,8 +410,13 @@ class Log:
         self._storage.copy(target)
 
     def close(self) -> None:
-        """Close the file."""
-        self._storage.close()
+        """Close the file, once the witness knows how far it has come."""
+        try:
+            self._say_how_far(now=True)
+            if self._witness is not None:
+                self._witness.flush()
+        finally:  # whatever comes in between, the record must be let go of
+            self._storage.close()
 
     def _end(self) -> tuple[int, str]:
         """Number and hash of the last event, as they stand there."""

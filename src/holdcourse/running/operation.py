@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
 from holdcourse.checks import hours_since_1970, is_finite, whole_number
-from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
+from holdcourse.deciding.rules import TimedRule
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.costs import Profiled, can, has
 from holdcourse.learning.history import check_context, check_measurement
@@ -51,7 +51,7 @@ from holdcourse.running.events import (
     Tell,
     TellDetails,
 )
-from holdcourse.running.identity import differences, in_words, recipe_of
+from holdcourse.running.identity import beginning_of, differences, in_words, recipe_of
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
 from holdcourse.running.retraction import Progress, Recent, relived, session_at, without
@@ -76,14 +76,14 @@ def _checked_reference(reference: Any) -> float:
     return float(reference)
 
 
-class Booking(Protocol):
+class RetractionObserver(Protocol):
     """What else the record shall hold of a retraction: it looks on while the rounds are lived through again."""
 
     def look(self, event: Event[Body], session: Session) -> None:
         """See an event that is lived through next, with the session that never knew the measurement."""
         ...
 
-    def booked(self) -> tuple[RetractDetails, list[Note]]:
+    def details(self) -> tuple[RetractDetails, list[Note]]:
         """Say what stands in the event, and the notes that follow it."""
         ...
 
@@ -104,7 +104,6 @@ class Recording:
     def __init__(self, session: Session, path: Location | None = None, witness: Witness | None = None) -> None:
         self.session = session
         self._log: Log | None = None
-        self._witness = witness
         self._stale = False  # whether the state must be read back from the log first
         self._snapshots = 0  # how often one was due
         self._recent = Recent(session) if path is None else None
@@ -115,7 +114,7 @@ class Recording:
             except BaseException:
                 self._log.close()
                 raise
-            self._say_how_far()
+            self._log.watched_by(witness)
 
     @property
     def log(self) -> Log:
@@ -147,20 +146,11 @@ class Recording:
         if self._recent is not None:
             self._recent.add(event)
         if self._log is not None:
-            rows = self._log.write([event, *notes])
-            if self._witness is not None:
-                self._witnessed(rows[-1][1])
+            self._log.write([event, *notes])
 
     def note(self, notes: Sequence[Note]) -> list[Event[Body]]:
         """Add notes to the record, all or none; on the disk when this returns."""
-        events = self.log.extend(notes)
-        if events:
-            self._witnessed(events[-1].at)
-        return events
-
-    def _witnessed(self, at: str, *, now: bool = False) -> None:
-        if self._witness is not None:
-            self._witness.saw(self.log.about.record, self.log.last, self.log.chain, at, now=now)
+        return self.log.extend(notes)
 
     def change(self, change: Change) -> None:
         """Go on with other limits, guard or prices."""
@@ -179,10 +169,7 @@ class Recording:
 
     def _snapshot(self, log: Log, in_place_of: int | None = None) -> None:
         self._snapshots = log.last // SNAPSHOT_EVERY
-        try:
-            log.snapshot(archive.pack(*self.session.snapshot()), in_place_of)
-        except HoldcourseError as error:  # too large, say: what was told is recorded and counts
-            logger.warning("no snapshot in %s: %s", log.path, error)
+        log.snapshot(self.session.snapshot, in_place_of)
 
     @property
     def is_in_memory(self) -> bool:
@@ -202,16 +189,16 @@ class Recording:
             return self._recent.reasons.get(decision_id)
         return next((event.body.reason for event in self.log.find("retracted", decision_id)), None)
 
-    def retract(self, retract: Retract, progress: Progress | None, booking: Booking | None) -> None:
+    def retract(self, retract: Retract, progress: Progress | None, observer: RetractionObserver | None) -> None:
         """Go on without a measurement."""
         if self._recent is not None:
             self.session, remember = self._recent.without(self.session, retract, progress)
             remember()
             return
-        look, notes = None if booking is None else booking.look, list[Note]()
+        look, notes = None if observer is None else observer.look, list[Note]()
         again = without(self.log, self.session, retract, self.log.last + 1, progress, look)
-        if booking is not None:
-            details, notes = booking.booked()
+        if observer is not None:
+            details, notes = observer.details()
             retract = replace(retract, extra=details)
         with self.all_or_nothing():
             self.write(retract, notes)
@@ -221,18 +208,7 @@ class Recording:
     def close(self) -> None:
         """Let go of the record's files."""
         if self._log is not None:
-            try:
-                self._say_how_far(now=True)
-                if self._witness is not None:
-                    self._witness.flush()
-            finally:  # whatever comes in between, the record must be let go of
-                self._log.close()
-
-    def _say_how_far(self, *, now: bool = False) -> None:
-        if self._witness is not None:
-            with suppress(HoldcourseError):  # a record that cannot be read any more
-                for event in self.log.events(after=self.log.last - 1):
-                    self._witnessed(event.at, now=now)
+            self._log.close()
 
     def _reload(self) -> None:
         """State from the log: the newest snapshot and what came after it."""
@@ -248,20 +224,12 @@ class Recording:
 
     def _different(self, log: Log, theirs: Identity) -> str:
         """What is different about our controller from the one of a record."""
-        session, recorded = self.session, log.about.recipe
-        prices = [event.body.problem for event in log.changes() if event.body.problem is not None]
-        if recorded is not None and prices:
-            recorded = {**recorded, "problem": prices[-1]}
-        return in_words(list(differences(theirs, session.identity(), session.policy, recorded)))
+        recorded = None if log.about.recipe is None else log.repriced(log.about.recipe)
+        return in_words(list(differences(theirs, self.session.identity(), self.session.policy, recorded)))
 
     def _beginning(self) -> tuple[Beginning, bytes]:
         """What a new record holds before the first event."""
-        previous, policy = self.session.origin.previous, self.session.policy
-        evidence = None if policy.evidence is None else policy.evidence.to_data()
-        try:
-            begins = Beginning(recipe.describe(policy), None, previous, evidence)
-        except InvalidInput as error:  # only Python can make this policy again
-            begins = Beginning(None, str(error), previous, evidence)
+        begins = beginning_of(self.session.policy, self.session.origin.previous)
         return begins, archive.pack(*self.session.snapshot())
 
 
@@ -275,7 +243,7 @@ def _one_at_a_time(
         if self._process != os.getpid():
             raise InvalidInput(
                 f"this controller was made in process {self._process} and is used in {os.getpid()}, which was forked "
-                "from it; make a controller in each process, with a record of its own"
+                "from it; make a controller with its own record in each process"
             )
         with self._lock, one_thread():
             return method(self, *args, **kwargs)
@@ -372,7 +340,7 @@ class Operation:
         if round is None:
             if session.max_pending > 1:
                 raise InvalidInput(
-                    f"several decisions may be pending: say which round is asked, e.g. round={session.round}"
+                    f"several decisions may be pending: say which round you ask for, e.g. round={session.round}"
                 )
             round = pending[0].decision.round if pending else session.round  # noqa: A001
         elif whole_number(round, "round", 0) > session.round:
@@ -396,7 +364,7 @@ class Operation:
         if isinstance(context, str | datetime | np.datetime64) and has(model, Profiled):
             context = model.context_at(hours_since_1970(context))
         if isinstance(forecast, Mapping):
-            interval = getattr(rule, "interval", None)
+            interval = rule.interval if has(rule, TimedRule) else None
             if not has(model, Profiled) or interval is None:
                 raise InvalidInput(
                     f"{self.session.policy.name} takes no forecasts of profiles; give one row per round to come"
@@ -454,7 +422,8 @@ class Operation:
         if entry.told is not None:
             if entry.told == (y, applied) and entry.also == also and entry.reference != signal:
                 raise Conflict(
-                    f"{decision_id} was told reference={entry.reference}, now reference={signal}; it is told once",
+                    f"{decision_id} was told reference={entry.reference}, now reference={signal}; it can be told only "
+                    "once",
                     {"reference": entry.reference},
                     {"reference": signal},
                 )
@@ -462,7 +431,7 @@ class Operation:
                 then, now = self._in_words(*entry.told), self._in_words(y, applied)
                 raise Conflict(
                     f"{decision_id} was told measurement={then['measurement']}, applied={then['applied']}; now "
-                    f"measurement={now['measurement']}, applied={now['applied']}. A measurement is told once",
+                    f"measurement={now['measurement']}, applied={now['applied']}. A measurement can be told only once",
                     then,
                     now,
                 )
@@ -485,11 +454,11 @@ class Operation:
         decision_id: str,
         reason: str,
         progress: Progress | None = None,
-        booking: Booking | None = None,
+        observer: RetractionObserver | None = None,
     ) -> None:
         """Take back what was measured; taking it back again for the same reason is fine.
 
-        `booking` gives what else the record shall hold of it. The other parameters are those of `Controller.retract`.
+        `observer` gives what else the record shall hold of it. The other parameters are those of `Controller.retract`.
         """
         self._recording.catch_up()
         if not (isinstance(reason, str) and reason.strip()):
@@ -502,11 +471,12 @@ class Operation:
             return
         if earlier is not None:
             raise Conflict(
-                f"{decision_id} was taken back because of {earlier!r}, now because of {reason!r}; it is done once",
+                f"{decision_id} was taken back because of {earlier!r}, now because of {reason!r}; it can be done only "
+                "once",
                 {"reason": earlier},
                 {"reason": reason},
             )
-        self._recording.retract(Retract(decision_id, number, reason), progress, booking)
+        self._recording.retract(Retract(decision_id, number, reason), progress, observer)
 
     def _told(self, decision_id: str) -> tuple[int, Tell | Learn]:
         """What was told of a decision, and the number of that event; an error where nothing was, or not here."""
@@ -525,7 +495,7 @@ class Operation:
                 f"tell({decision_id!r}, None)"
             )
         raise InvalidInput(
-            f"{decision_id} was told before this state was saved and loaded; only a record (log=) reaches back farther"
+            f"{decision_id} was told before this state was saved and loaded; only a record (log=) remembers it"
         )
 
     @_one_at_a_time
@@ -585,7 +555,7 @@ class Operation:
         order, session = self.permitted(wanted), self.session
         newest = session.entries.get(session.round - 1)
         if session.round == 0 or (newest is not None and newest.told is not None):
-            raise InvalidInput("no round is in progress; the machine is sent elsewhere with ask(..., instructed=...)")
+            raise InvalidInput("no round is in progress; to send the machine elsewhere, use ask(..., instructed=...)")
         with self._recording.all_or_nothing():
             session.redirect(order)
             self._recording.write(Redirect(session.round - 1, order), notes)

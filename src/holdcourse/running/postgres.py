@@ -130,7 +130,7 @@ class Database:
                 f"the tables in {self} have format {found}; this version of holdcourse reads and writes {FORMAT}"
             )
         if sync != "on":
-            logger.warning("%s runs with fsync = %s: what it has acknowledged can be lost with the power", self, sync)
+            logger.warning("%s runs with fsync = %s: what it has acknowledged can be lost in a power cut", self, sync)
 
     def do(
         self,
@@ -166,7 +166,7 @@ class Database:
             again = False
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
-        """Read."""
+        """Return the rows that a statement selects."""
         return self.do(lambda connection: connection.execute(statement, values).fetchall())
 
     @contextmanager

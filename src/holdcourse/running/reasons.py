@@ -35,7 +35,7 @@ def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool 
         return _turned(entry, problem, "gain" if maximise else "cost")
     decision, before, name = entry.decision, entry.before, problem.named
     lead, costs = _who_decides(entry, name)
-    look = _Look(entry, problem, movement, maximise)
+    look = _Expectations(entry, problem, movement, maximise)
     if decision.action != before:
         way = f"a move that {costs} {look.price(decision.movement)}"
         sentences = [f"Round {decision.round}: {lead}go from {name(before)} to {name(decision.action)}, {way}."]
@@ -44,14 +44,14 @@ def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool 
     sentences += look.expected()
     sentences += look.weighed()
     if decision.limited_by is not None and decision.action == decision.wanted:
-        sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
+        sentences.append(f"The guard wanted its safe setting, but {decision.limited_by} forbids it.")
     elif decision.limited_by is not None:
-        sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
+        sentences.append(f"The rule wanted {name(decision.wanted)}, but {decision.limited_by} forbids it.")
     sentences += look.restrained()
     if entry.redirected is not None:
         sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
     if entry.taken != entry.meant:
-        sentences.append(f"What really ran was {name(entry.taken)}.")
+        sentences.append(f"In fact {name(entry.taken)} ran.")
     sentences += _probabilities(entry, name)
     sentences += look.bound()
     sentences += look.guesses()
@@ -74,22 +74,21 @@ def _turned(entry: Entry, problem: Problem, what: str) -> str:
     if turned:
         way = problem.cost(apart(decision.movement)[0])
         words = [f"Round {decision.round}: {lead}turn {', '.join(turned)}, which {costs} {way}."]
-        words.append(f"A round is expected to {what} {problem.cost(there)} then, and {problem.cost(here)} without.")
+        unchanged = f"{problem.cost(here)} if nothing is changed"
+        words.append(f"A round is then expected to {what} {problem.cost(there)}, and {unchanged}.")
     else:
         words = [f"Round {decision.round}: {lead}leave all {len(after)} knobs as they are."]
         words.append(f"A round is expected to {what} {problem.cost(there)}.")
     if decision.limited_by is not None:
-        words.append(
-            f"The rule wanted {problem.named(decision.wanted)}; {decision.limited_by} kept it from being played."
-        )
+        words.append(f"The rule wanted {problem.named(decision.wanted)}, but {decision.limited_by} forbids it.")
     if entry.redirected is not None:
         words.append(_ordered("Later in the round it was sent to", entry.redirected, problem.named))
     if entry.taken != entry.meant:
-        words.append(f"What really ran was {problem.named(entry.taken)}.")
+        words.append(f"In fact {problem.named(entry.taken)} ran.")
     return " ".join([*words, *([entry.said] if entry.said else []), *_context(entry.request.context, problem)])
 
 
-class _Look:
+class _Expectations:
     """What was expected, and of which settings something is said: those that nobody has measured are guesses.
 
     Who is told gains decides on them as negative costs; people read gains.
@@ -122,12 +121,13 @@ class _Look:
         self._spoken_of.append(decision.action)
         if decision.action != entry.before:
             there, here = self._amounts(decision.expected_cost, entry.expected[entry.before])
-            return [f"Expected {self._what} there: {there}, at {self._name(entry.before)}: {here}."]
+            return [f"The expected {self._what} is {there} there and {here} at {self._name(entry.before)}."]
         if other is None:
-            return [f"Expected {self._what} there: {self._amounts(decision.expected_cost)[0]}."]
+            return [f"The expected {self._what} there is {self._amounts(decision.expected_cost)[0]}."]
         there, best = self._amounts(decision.expected_cost, entry.expected[other])
-        way = f"and going there would have cost {self.price(self._movement[other])}"
-        return [f"Expected {self._what} there: {there}; the best elsewhere: {best} at {self._name(other)}, {way}."]
+        way = f"going there would have cost {self.price(self._movement[other])}"
+        best_elsewhere = f"The best elsewhere is {best} at {self._name(other)}; {way}."
+        return [f"The expected {self._what} there is {there}. {best_elsewhere}"]
 
     def weighed(self) -> list[str]:
         """Say what a plan weighed, where the machine does what it chose; limits and trials may keep them apart."""
@@ -173,7 +173,7 @@ class _Look:
         rest = "nothing" if found.left <= 0 else left
         return [
             f"The rule would rather run {wish}, but the promise forbids it: that might cost {risk} more than the "
-            f"baseline, the move there and back included, and {rest} is left to be risked."
+            f"baseline, including the move there and back, and {rest} is left to risk."
         ]
 
     def bound(self) -> list[str]:
@@ -197,7 +197,7 @@ class _Look:
         if not unknown:
             return []
         listed = " and ".join([", ".join(unknown[:-1]), unknown[-1]] if len(unknown) > 1 else unknown)
-        return [f"Nobody has measured at {listed} yet: what is expected there is a guess."]
+        return [f"Nobody has measured at {listed} yet, so what is expected there is a guess."]
 
 
 def apart(*numbers: float) -> list[str]:
@@ -211,7 +211,7 @@ def apart(*numbers: float) -> list[str]:
 
 
 def best_other(entry: Entry, movement: Array) -> int | None:
-    """Of the actions that may be taken besides the present one: that of least expected cost, the nearest of those.
+    """Return the other action of least expected cost among those that may be taken; on a tie the nearest.
 
     None where there is no other, or where nothing is known that would tell them apart.
     """
@@ -248,7 +248,7 @@ def _context(context: Any, problem: Problem) -> list[str]:
         return []  # they are about other contexts
     names, units = names or ("",) * len(numbers), units or ("",) * len(numbers)
     said = [f"{a} {beside(f'{x:.6g}', u)}".strip() for a, x, u in zip(names, numbers, units, strict=True)]
-    return [f"It knew: {', '.join(said)}."]
+    return [f"The conditions were: {', '.join(said)}."]
 
 
 def _reading(entry: Entry, measurement: float) -> list[str]:
@@ -256,7 +256,7 @@ def _reading(entry: Entry, measurement: float) -> list[str]:
     if entry.retracted is not None or entry.weight is None or entry.weight == 1:
         return []
     if entry.weight > 0:
-        return [f"The reading {written(measurement)} was far off and counts only in part."]
+        return [f"The reading {written(measurement)} was far from what was expected and counts only in part."]
     about = "" if entry.instead is None else f": about {written(entry.instead, 4)} was expected"
     return [f"The reading {written(measurement)} was set aside{about}."]
 
@@ -278,4 +278,4 @@ def _ordered(begin: str, order: Order, name: Name) -> str:
         return f"{begin} {name(order.action)} whatever the limits say, by force: {order.force}."
     if order.limited_by is None or order.wanted is None:
         return f"{begin} {name(order.action)}."
-    return f"{begin} {name(order.action)}; {order.limited_by} kept it from {name(order.wanted)}, which was wanted."
+    return f"{begin} {name(order.action)}; {order.limited_by} forbids {name(order.wanted)}, which was wanted."

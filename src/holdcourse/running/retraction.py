@@ -46,7 +46,7 @@ def without(
     spans = [(event.body.event, event.number) for event in earlier] + [(retract.event, number)]
     position, content = _state_before(log, [(told, taken) for told, taken in spans if told is not None], number - 1)
     again, count = session_at(log, session, content), number - 1 - position
-    logger.info("%s: %d events are lived through without what was measured in %s", log.path, count, retract.id)
+    logger.info("%s: %d events are replayed without what was measured in %s", log.path, count, retract.id)
     for done, event in enumerate(log.events(after=position), 1):
         if event.number >= number:
             break
@@ -153,7 +153,7 @@ class Recent:
         self._keep(session)
 
     def add(self, body: Body) -> None:
-        """Something happened."""
+        """Take in what happened next."""
         self._bodies.append(body)
 
     def keep_if_due(self, session: Session) -> None:

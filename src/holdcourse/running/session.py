@@ -49,6 +49,8 @@ LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were comp
 # What must come out the same when a recorded decision is taken again.
 COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order", "turn")
 KEPT_ENTRIES = 64  # newest decisions that can be explained and compared without the log
+# Of very many settings fewer are kept: of each decision five numbers for every setting.
+KEPT_NUMBERS, FEWEST_KEPT = 25_000_000, 4
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,11 @@ class Session:
     @classmethod
     def of_identity(cls, policy: Policy, identity: Identity) -> Session:
         """A session at its beginning, as `identity` described it."""
+        if identity.members is not None:
+            raise InvalidInput(
+                f"this is the record of a fleet of {identity.members.count} members, not of a controller; go on from "
+                "it with hc.Fleet.resume(path), or check it with hc.audit.verify(path)"
+            )
         return cls(
             policy,
             identity.start,
@@ -242,7 +249,7 @@ class Session:
         problem, here = self.policy.problem, self.where.action
         if start == here:
             return None
-        there, remedy = problem.named(start), "or force it, with a reason"
+        there, remedy = problem.named(start), "or force it and give a reason"
         if not problem.permits(self.mask, start):
             return f"{there} was not allowed at the newest question; begin at another setting, {remedy}"
         longest = self.limits.longest(problem)
@@ -263,8 +270,13 @@ class Session:
         self.mask = np.isfinite(entry.bounds)
         self.entries[self.round] = entry
         self.round += 1
-        if len(self.entries) > KEPT_ENTRIES + self.max_pending:  # then at least one of them was told
+        if len(self.entries) > self.kept_entries + self.max_pending:  # then at least one of them was told
             del self.entries[next(number for number, kept in self.entries.items() if kept.told is not None)]
+
+    @property
+    def kept_entries(self) -> int:
+        """How many of the newest decisions are kept in memory."""
+        return min(KEPT_ENTRIES, max(KEPT_NUMBERS // (5 * self.policy.problem.entries), FEWEST_KEPT))
 
     def learn(
         self,
@@ -320,7 +332,7 @@ class Session:
             self._place(order.action)
 
     def _place(self, place: int) -> None:
-        """In the newest round the machine was, or is now, at `place`."""
+        """Take in that the machine was at `place` in the newest round, or is there now."""
         newest = self.round - 1
         corrected = self.where.corrected(place, newest, newest)
         self.where = corrected if corrected.action == place else Position(((newest, place),))
@@ -394,8 +406,8 @@ class Session:
             return entry
         if 0 <= number < self.round:
             raise InvalidInput(
-                f"{decision_id} was told long ago, or before prices were changed; the newest {KEPT_ENTRIES} decisions "
-                "are kept in memory"
+                f"{decision_id} was told long ago, or before prices were changed; the newest "
+                f"{self.kept_entries} decisions are kept in memory"
             )
         waiting = [entry.decision.id for entry in self.pending]
         raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
@@ -414,8 +426,10 @@ class Session:
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the whole state as JSON values and arrays."""
+        identity = asdict(self.identity())
+        del identity["members"]  # only fleets have some
         state: dict[str, Any] = {
-            "identity": asdict(self.identity()),
+            "identity": identity,
             "round": self.round,
             "episode": self.episode,
             "where": self.where.arrivals,

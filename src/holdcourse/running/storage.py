@@ -21,7 +21,7 @@ KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
 
 
-class Kept(NamedTuple):
+class KeptSnapshot(NamedTuple):
     """A snapshot to be kept: which event it follows, what it holds, and in whose place.
 
     It takes the place of all but a few others, or of those from event `in_place_of` on.
@@ -44,7 +44,7 @@ class Storage(Protocol):
         ...
 
     def row(self, number: int) -> Row | None:
-        """One event; None where it is not there."""
+        """Return the event of a number; None where it is not there."""
         ...
 
     def page(self, after: int, upto: int, limit: int) -> list[Row]:
@@ -98,7 +98,7 @@ class Storage(Protocol):
         """An error where what is written now would not be found by the next process."""
         ...
 
-    def commit(self, rows: Sequence[Row], before: tuple[int, str], kept: Kept | None) -> None:
+    def commit(self, rows: Sequence[Row], before: tuple[int, str], kept: KeptSnapshot | None) -> None:
         """Write events, and a snapshot, all or none: they are safe when this returns.
 
         `before` is number and hash of the event that they follow.
@@ -118,7 +118,7 @@ class Storage(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of the place where the record is kept."""
         ...
 
 

@@ -22,7 +22,7 @@ from holdcourse.errors import DamagedFile, DatabaseUnreachable, InvalidInput, Le
 from holdcourse.running import database as files
 from holdcourse.running.events import NOTE_FIELD, NOTE_KIND, Ask, Episode, Learn, Retract, Sought, Tell
 from holdcourse.running.postgres import AGAIN_S, COPY_S, PAUSE_S, UNFINISHED, Database
-from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row, Storage
+from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, KeptSnapshot, Row, Storage
 
 # After `postgres`, which says what to install where it is missing.
 import psycopg  # isort: skip
@@ -92,7 +92,7 @@ class TableRecord:
         return self._id() is not None
 
     def create(self, about: Mapping[str, str], first_snapshot: bytes) -> None:
-        """Begin a record."""
+        """Begin a record, and write its first rows."""
 
         def create(connection: psycopg.Connection[Any]) -> None:
             with connection.transaction():
@@ -205,8 +205,8 @@ def names(database: Database, controller: str) -> list[str]:
 def lost(controller: str) -> LeaseLost:
     """What is said where another process holds a controller by now."""
     return LeaseLost(
-        f"{controller} is held by another process by now; nothing was changed here. Send the same again, and that one "
-        "answers"
+        f"{controller} is now held by another process; nothing was changed here. Send the request again, and that "
+        "process answers"
     )
 
 
@@ -226,7 +226,7 @@ class TableStorage:
         return found[0] if found else None
 
     def row(self, number: int) -> Row | None:
-        """One event."""
+        """Return the event of a number; None where it is not there."""
         found = self._events(COLUMNS, "number = %s", "number", 1, number)
         return found[0] if found else None
 
@@ -271,11 +271,11 @@ class TableStorage:
         return [number for (number,) in found]
 
     def gap(self, record: str, last: int, chain_at: Callable[[int], str | None]) -> Gap | None:
-        """Nothing: what is committed is the database's to keep."""
+        """Return nothing: what is committed is the database's to keep."""
         return None
 
     def remedy(self) -> str:
-        """Restore the database."""
+        """Return what to do about a gap: restore the database."""
         return "restore the database from a back-up"
 
     def begin_writing(self) -> None:
@@ -283,12 +283,12 @@ class TableStorage:
         self._database.do(self._place._check_held)
 
     def index(self) -> None:
-        """Nothing: the tables have their indexes."""
+        """Do nothing: the tables have their indexes."""
 
     def check_writable(self) -> None:
-        """Nothing: every append finds out by itself."""
+        """Do nothing: every append finds out by itself."""
 
-    def commit(self, rows: Sequence[Row], before: tuple[int, str], kept: Kept | None) -> None:
+    def commit(self, rows: Sequence[Row], before: tuple[int, str], kept: KeptSnapshot | None) -> None:
         """Write events in one transaction, if this process holds the controller and the chain ends where it thinks."""
         if not rows:
             return
@@ -304,7 +304,8 @@ class TableStorage:
         if added != len(rows) and not self._holds(rows):
             if self._database.rows(HELD, self._place.controller, self._place.fence):
                 raise LogError(
-                    f"{self._place} has gone on without this process, which reads it again; send the same again"
+                    f"{self._place} was continued by another process, so this one reads it again; send the request "
+                    "again"
                 )
             raise lost(self._place.controller)
 
@@ -319,7 +320,7 @@ class TableStorage:
         self._database.do(add)
 
     def acknowledged(self, record: str, last: int, chain: str) -> None:
-        """Nothing: the database keeps what is committed."""
+        """Do nothing: the database keeps what is committed."""
 
     def copy(self, target: Path) -> None:
         """Write the record as a file of SQLite: what it held at one moment."""
@@ -337,13 +338,17 @@ class TableStorage:
         self._database.do(copy, again=False, seconds=COPY_S)
 
     def leave_as_it_is(self) -> None:
-        """Nothing: a record in a database is never marked as in use."""
+        """Do nothing: a record in a database is never marked as in use."""
 
     def close(self) -> None:
-        """Nothing: connections are shared."""
+        """Do nothing: connections are shared."""
 
     def _append(
-        self, connection: psycopg.Connection[Any], rows: Sequence[Row], before: tuple[int, str], kept: Kept | None
+        self,
+        connection: psycopg.Connection[Any],
+        rows: Sequence[Row],
+        before: tuple[int, str],
+        kept: KeptSnapshot | None,
     ) -> int:
         """Send the events; returns how many were added: all or none."""
         try:
@@ -377,7 +382,7 @@ class TableStorage:
             **{name: [each.get(name) for each in found] for name in ("key", "round", "decision", "retracted", "note")},
         }
 
-    def _keep(self, connection: psycopg.Connection[Any], kept: Kept) -> None:
+    def _keep(self, connection: psycopg.Connection[Any], kept: KeptSnapshot) -> None:
         record = self._record
         connection.execute(SNAPSHOT, (record, kept.follows, kept.content))
         which: tuple[str, tuple[Any, ...]] = (

@@ -45,12 +45,12 @@ class Statement:
     at: str
 
     def signed(self, key: bytes) -> str:
-        """As one line of JSON."""
+        """Return the statement as one line of JSON, with its signature."""
         return json.dumps({**vars(self), "hmac": self._signature(key)}, sort_keys=True)
 
     @classmethod
     def read(cls, line: str, key: bytes) -> Statement | None:
-        """A line as it was signed; None where the signature is not this key's."""
+        """A line as it was signed; None if the signature is not this key's."""
         with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
             found = json.loads(line[line.index("{") :])  # a system's log puts the time before it
             said = cls(str(found["record"]), int(found["events"]), str(found["chain"]), str(found["at"]))
@@ -115,7 +115,7 @@ class Witness:
         self._wake.put(None)
 
     def flush(self, seconds: float = WEB_TIMEOUT_S) -> None:
-        """Wait until what is due has been told, at most so long."""
+        """Wait until what is due has been told, at most this long."""
         if self._thread is not None and self._thread.is_alive():
             told = threading.Event()
             self._wake.put(told)
@@ -189,7 +189,7 @@ def contradictions(
     if unsigned:
         found.append(f"{unsigned} lines of the witness are not signed with this key")
     if not heard:
-        found.append("the witness has not heard of this record, or not with this key")
+        found.append("the witness has no report of this record that is signed with this key")
     return heard, newest, found
 
 

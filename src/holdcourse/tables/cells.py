@@ -184,10 +184,6 @@ def _split(lines: list[tuple[int, str]], separator: str, label: str, comments: t
     return Rows(separator, names, header_line, cut, numbers, comments, wrong)
 
 
-def _held_from(place: int, rows: list[list[str]]) -> bool:
-    return any(cell.strip() for row in rows for cell in row[place:])
-
-
 def _records(lines: list[tuple[int, str]], separator: str) -> Iterator[tuple[int, list[str]]]:
     """Read the rows, each with the line that it begins in; rows of empty cells are left out."""
     reader = csv.reader(

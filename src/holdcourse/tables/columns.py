@@ -47,14 +47,14 @@ _SEVERAL = {low for low in _BY_LETTERS if sum(unit.lower() == low for unit in UN
 _SUFFIXES = frozenset(unit for unit in UNITS if len(unit) > 1 and unit not in ("min", "ms", "deg", "rad", "rpm"))
 
 
-class Named(NamedTuple):
+class Header(NamedTuple):
     """A header, taken apart."""
 
     bare: str
     unit: str | None
 
 
-def split_name(header: str) -> Named:
+def split_name(header: str) -> Header:
     """Take the unit off a header.
 
     >>> [tuple(split_name(header)) for header in ("power [kW]", "Outdoor (°C)", "load_kW", "kwh", "load")]
@@ -63,11 +63,11 @@ def split_name(header: str) -> Named:
     text = header.strip()
     bracket = re.fullmatch(r"(.*?)[\s_]*[\[(]\s*([^\[\]()]{1,20}?)\s*[\])]", text)
     if bracket and bracket[1]:
-        return Named(bracket[1].strip(), bracket[2])
+        return Header(bracket[1].strip(), bracket[2])
     suffix = re.fullmatch(r"(.+?)(?:_|\s+in\s+|,\s*|\s+)(\S+)", text)
     if suffix and suffix[2] in _SUFFIXES:
-        return Named(suffix[1].strip(), suffix[2])
-    return Named(text, known_unit(text))
+        return Header(suffix[1].strip(), suffix[2])
+    return Header(text, known_unit(text))
 
 
 def known_unit(text: str) -> str | None:

@@ -76,7 +76,7 @@ def check_cost_model(
     measure
         ``measure(action, context)``: what is measured; standard normal numbers by default.
     seed
-        Of the actions tried and the measurements.
+        Seed of the actions tried and the measurements.
     """
     rows = check_contexts(contexts, None)
     if len(rows) < 4:

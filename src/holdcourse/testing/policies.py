@@ -35,11 +35,11 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
     Parameters
     ----------
     factory
-        Makes the policy anew each time it is called.
+        Makes a new policy each time it is called.
     contexts
         Contexts of the rounds to be played, at least 12, in order; shape (T,) or (T, d).
     start, seed
-        Of the controllers. The same seed also drives the masks, costs and measurements of the check.
+        Seed of the controllers. The same seed also drives the masks, costs and measurements of the check.
     """
     rounds = _Rounds(factory, check_contexts(contexts, None), seed)
     if len(rounds) < 12:

@@ -18,12 +18,21 @@ from holdcourse.deciding.trial import BASELINE, POLICY
 from holdcourse.errors import InvalidInput
 from holdcourse.trials.adjustment import Known, cycle_features, guesses
 from holdcourse.trials.blocks import Blocks
-from holdcourse.trials.intervals import bounds_of_mean, bounds_of_percentage, pairs_needed, running_means
+from holdcourse.trials.intervals import (
+    FIRST_ANSWER,
+    bounds_of_mean,
+    bounds_of_percentage,
+    pairs_needed,
+    running_means,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 Verdict: TypeAlias = Literal["it pays", "it does not pay", "undecided", "too early"]
 
 DROPPED = 0.25  # of a block: what the check of carry-over leaves out by default
+UNEVEN = 3.0  # deviations of the coin: losses that one arm has so many more of are no chance
+MOSTLY = 0.2  # of an arm's rounds: where something else ran in more of them, that is said
+OUTLYING = 0.5  # of the scatter: one pair that makes more of it is named
 
 
 class Measured(NamedTuple):
@@ -102,9 +111,17 @@ class Answer:
         None where blocks have a single round.
     further_pairs
         How many more pairs would decide, if the gain and its scatter stay as they are; 0 where it is decided, infinite
-        where no end can be seen.
+        if no end is in sight.
     lost, redirected
         Rounds without a measurement, and rounds that were overridden: of the baseline, of the policy.
+    left_out
+        Pairs that do not count, because nothing was measured in the block of the baseline, of the policy.
+    uneven
+        By how many deviations of the coin the policy's blocks lost more rounds than the baseline's.
+    assigned
+        Rounds that were assigned to the baseline, to the policy.
+    outlying
+        The pair that alone makes more than half of the scatter; None if there is none.
     switching
         What moving between the arms' paths has cost per round of the trial; part of neither arm's bill.
     adjusted_by
@@ -122,6 +139,10 @@ class Answer:
     further_pairs: float
     lost: tuple[int, int]
     redirected: tuple[int, int]
+    left_out: tuple[int, int]
+    uneven: float
+    assigned: tuple[int, int]
+    outlying: int | None
     switching: float
     adjusted_by: tuple[str, ...]
 
@@ -140,41 +161,80 @@ class Answer:
         Parameters
         ----------
         unit
-            Of the cost, such as kWh.
+            Unit of the cost, such as kWh.
         hours
             How long a round lasts, to say weeks instead of pairs of blocks.
         """
         per_round = f"{f' {unit}' if unit else ''} a round"
         said = [self._headline(per_round)]
         if self.verdict == "too early":
-            return said
-        if self.verdict == "undecided":
+            return said + self._words_of_rounds()
+        if self.verdict == "undecided" and self.gain.always_low < self.gain.always_high:
             said.append(self._needed(hours))
         fixed = f"{_signed(self.gain.low)} to {_signed(self.gain.high)}{per_round}"
-        said.append(f"Had this one look been fixed before the trial began, the 95 % interval would be {fixed}.")
-        if self.carry_over is not None and self.carry_over.found:
+        said.append(f"If you had planned to look only once, and now, the 95 % interval would be {fixed}.")
+        if self.carry_over is not None and math.isfinite(self.carry_over.low):
+            said.append(self._words_of_carry_over(self.carry_over, per_round))
+        said += self._words_of_rounds()
+        if self.switching > 0:
             said.append(
-                f"Without the first {self.carry_over.rounds} rounds of each block the gain would be "
-                f"{_signed(self.gain.value + self.carry_over.change)}{per_round}: blocks feel the one before them. "
-                "Use longer blocks."
+                f"Switching between the arms has cost {self.switching:.3g}{per_round}, which is on neither bill."
             )
+        return said
+
+    def _words_of_carry_over(self, checked: CarryOver, per_round: str) -> str:
+        first = "the first round" if checked.rounds == 1 else f"the first {checked.rounds} rounds"
+        without = (
+            f"Without {first} of each block the gain would be {_signed(self.gain.value + checked.change)}{per_round}"
+        )
+        if checked.found:
+            return f"{without}: a block still feels the effect of the block before it. Use longer blocks."
+        ends = f"{_signed(checked.low)} to {_signed(checked.high)}"
+        return (
+            f"{without}, a change of {_signed(checked.change)} ({ends}): there is no sign of carry-over from block to "
+            "block."
+        )
+
+    def _words_of_rounds(self) -> list[str]:
+        """What happened to rounds that were not measured, or not played as the arm's rule said."""
+        said = []
         for counts, what in (
             (self.lost, "without a measurement"),
             (self.redirected, "in which a limit or a person decided"),
         ):
             if sum(counts):
                 said.append(
-                    f"Rounds {what}: {counts[BASELINE]} of the baseline's, {counts[POLICY]} of the policy's; "
-                    "they count for the arm that they were assigned to."
+                    f"Rounds {what}: {counts[BASELINE]} of the baseline, {counts[POLICY]} of the policy. "
+                    "They count for the arm that they were assigned to."
                 )
-        if self.switching > 0:
-            said.append(f"Moving between the arms has cost {self.switching:.3g}{per_round}, which is on neither bill.")
+        if sum(self.left_out):
+            said.append(
+                f"{_counted(sum(self.left_out), 'pair')} of blocks could not be counted, because nothing was measured "
+                f"in one of the two: in {self.left_out[BASELINE]} it was the baseline's, in {self.left_out[POLICY]} "
+                "the policy's."
+            )
+        if abs(self.uneven) > UNEVEN:
+            more, less = ("policy", "baseline") if self.uneven > 0 else ("baseline", "policy")
+            said.append(
+                f"The {more}'s rounds were lost more often than the {less}'s, by more than chance explains. The "
+                "rounds that were lost may be the expensive ones; find out why before you trust the answer."
+            )
+        for arm, whose in ((BASELINE, "baseline"), (POLICY, "policy")):
+            share = self.redirected[arm] / max(self.assigned[arm], 1)
+            if share > MOSTLY:
+                said.append(
+                    f"In {100 * share:.0f} % of the {whose}'s rounds something else ran than it chose. The trial "
+                    f"measures the {whose} as it was followed here, not what always following it would bring."
+                )
         return said
 
     def _headline(self, per_round: str) -> str:
-        pairs = f"{self.pairs} pair{'s' * (self.pairs != 1)} of blocks"
+        pairs = f"{_counted(self.pairs, 'pair')} of blocks"
         if self.verdict == "too early":
-            return f"Too early to say anything: {pairs} so far."
+            after = f"{FIRST_ANSWER} pairs ({2 * self.rounds * FIRST_ANSWER:,} rounds)"
+            return f"Too early to say anything: {pairs} so far. The first answer comes after {after}."
+        if self.gain.value == self.gain.always_low == self.gain.always_high == 0:
+            return f"Undecided: in each of {pairs} both arms cost the same, so there is no difference to see."
         begin = {
             "it pays": "It pays",
             "it does not pay": "It does not pay",
@@ -183,18 +243,20 @@ class Answer:
         interval = f"{_signed(self.gain.always_low)} to {_signed(self.gain.always_high)}"
         sentence = f"{begin}: {_signed(self.gain.value)}{per_round} against the baseline"
         if not math.isnan(self.percent.always_low):
-            ends = f"{self.percent.always_low:+.1f} to {self.percent.always_high:+.1f}"
-            return f"{sentence}, {self.percent.value:+.1f} % of its bill (95 % interval {ends} %), after {pairs}."
+            low, high = self.percent.always_low, self.percent.always_high
+            shown = f"+.{_decimals(high - low)}f"
+            ends = f"{low:{shown}} to {high:{shown}}"
+            return f"{sentence}, {self.percent.value:{shown}} % of its bill (95 % interval {ends} %), after {pairs}."
         return f"{sentence} (95 % interval {interval}), after {pairs}."
 
     def _needed(self, hours: float | None) -> str:
         if math.isinf(self.further_pairs):
-            return "At this gain and scatter no end can be seen: if there is a difference, it is small."
+            return "With this gain and scatter the trial would not end in any reasonable time: any difference is small."
         rounds = 2 * self.rounds * self.further_pairs
         how_long = f"{self.further_pairs:.0f} more pairs of blocks ({rounds:.0f} rounds)"
         if hours is not None:
             how_long = f"{rounds * hours / 168:.2g} more weeks"
-        return f"If the gain and its scatter stay as they are, it would take about {how_long} to decide."
+        return f"If the gain and its scatter stay as they are, it takes about {how_long} to decide."
 
     def to_data(self) -> dict[str, Any]:
         """The answer in JSON values; None for what is not known."""
@@ -220,6 +282,9 @@ class Answer:
             "further_pairs": plain(self.further_pairs),
             "lost": list(self.lost),
             "redirected": list(self.redirected),
+            "left_out": list(self.left_out),
+            "uneven": plain(self.uneven),
+            "outlying": self.outlying,
             "switching": plain(self.switching),
             "adjusted_by": list(self.adjusted_by),
         }
@@ -276,6 +341,10 @@ def answer(blocks: Blocks, *, adjust: bool = True, cycle: int | None = None, dro
         further_pairs=further,
         lost=(int(blocks.lost[BASELINE]), int(blocks.lost[POLICY])),
         redirected=(int(blocks.redirected[BASELINE]), int(blocks.redirected[POLICY])),
+        left_out=(int(blocks.left_out[BASELINE]), int(blocks.left_out[POLICY])),
+        uneven=blocks.uneven,
+        assigned=(int((blocks.arm == BASELINE).sum()), int((blocks.arm == POLICY).sum())),
+        outlying=_outlying(gains),
         switching=float(blocks.switching.mean()) if len(blocks.block) else 0.0,
         adjusted_by=("the level before", *others) if adjust else (),
     )
@@ -314,11 +383,18 @@ def _others(blocks: Blocks, cycle: int | None) -> dict[str, Array]:
     found = {}
     for name, values in (("the prediction", blocks.predictions[..., None]), ("the reference", blocks.references)):
         difference = values[:, 0] - values[:, 1]
-        if np.isfinite(difference).any():
-            found[name] = np.where(np.isfinite(difference), difference, 0.0)
+        difference = np.where(np.isfinite(difference), difference, 0.0)
+        if difference.any():  # what never differs tells nothing
+            found[name] = difference
     if cycle is not None:
         found["the time of the cycle"] = cycle_features(blocks.began, whole_number(cycle, "cycle", 2))
     return found
+
+
+def _outlying(gains: Array) -> int | None:
+    """The pair that alone makes more than half of the scatter; None if there is none, or too few to say."""
+    squares = (gains - np.median(gains)) ** 2 if len(gains) >= FIRST_ANSWER else np.zeros(1)
+    return int(squares.argmax()) if squares.max() > OUTLYING * squares.sum() else None
 
 
 def _carry_over(blocks: Blocks, drop: int | None) -> CarryOver | None:
@@ -337,3 +413,12 @@ def _carry_over(blocks: Blocks, drop: int | None) -> CarryOver | None:
 
 def _signed(value: float) -> str:
     return f"{value:+.3g}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _decimals(width: float) -> int:
+    """How many decimals show an interval of a width: two digits of it, and one decimal at least."""
+    return min(max(1, 1 - math.floor(math.log10(width))), 12) if width > 0 else 1

@@ -124,15 +124,29 @@ class Blocks:
             object.__setattr__(self, name, column)
 
     @cached_property
+    def _all_pairs(self) -> Indices:
+        """First round of both blocks of every pair whose blocks are whole, measured or not; (pairs, 2)."""
+        starts = np.unique(self._first)
+        whole = np.bincount(self._first, minlength=len(self.block) + 1)[starts] >= self.length
+        numbers = self.block[starts]
+        first = np.flatnonzero(whole[:-1] & whole[1:] & (numbers[:-1] % 2 == 0) & (np.diff(numbers) == 1))
+        return np.stack([starts[first], starts[first + 1]], axis=1)
+
+    @cached_property
+    def _lost(self) -> Indices:
+        """Rounds without a measurement in both blocks of every pair whose blocks are whole; (pairs, 2)."""
+        return np.bincount(self._first[np.isnan(self.cost)], minlength=len(self.block) + 1)[self._all_pairs]
+
+    @cached_property
+    def _measured(self) -> NDArray[np.bool_]:
+        """Whether both blocks were measured at least once, of every pair whose blocks are whole; (pairs, 2)."""
+        rounds = np.bincount(self._first, minlength=len(self.block) + 1)[self._all_pairs]
+        return np.asarray(self._lost < rounds)
+
+    @cached_property
     def _whole_pairs(self) -> Indices:
         """First round of both blocks of every pair that counts: both are whole and were measured; (pairs, 2)."""
-        starts = np.unique(self._first)
-        counts = np.bincount(self._first, minlength=len(self.block) + 1)[starts]
-        measured = np.bincount(self._first, weights=np.isfinite(self.cost), minlength=len(self.block) + 1)[starts]
-        usable = (counts >= self.length) & (measured > 0)
-        numbers = self.block[starts]
-        first = np.flatnonzero(usable[:-1] & usable[1:] & (numbers[:-1] % 2 == 0) & (np.diff(numbers) == 1))
-        return np.stack([starts[first], starts[first + 1]], axis=1)
+        return np.asarray(self._all_pairs[self._measured.all(axis=1)])
 
     def means(self, values: Array, within: NDArray[np.bool_] | None = None) -> Array:
         """Means of both blocks of every pair over the rounds that have a value; NaN where none has."""
@@ -188,6 +202,21 @@ class Blocks:
     def lost(self) -> Indices:
         """Rounds without a measurement, of the baseline and of the policy, in all blocks; (2,)."""
         return np.bincount(self.arm[np.isnan(self.cost)], minlength=2)
+
+    @property
+    def left_out(self) -> Indices:
+        """Pairs that do not count because nothing was measured in the block of the baseline, of the policy; (2,)."""
+        return np.bincount(self.arm[self._all_pairs[~self._measured]], minlength=2)
+
+    @property
+    def uneven(self) -> float:
+        """By how many deviations of the coin the policy's blocks lost more rounds than the baseline's; 0 for none lost.
+
+        Had losing a round nothing to do with the arm, the coin alone would say which arm has a pair's losses.
+        """
+        sign = np.where(self.arm[self._all_pairs] == POLICY, 1, -1)
+        more = (sign * self._lost).sum(axis=1)
+        return float(more.sum() / np.sqrt((more**2).sum())) if more.any() else 0.0
 
     @property
     def redirected(self) -> Indices:

@@ -34,6 +34,7 @@ ERROR = 0.05  # of both intervals, two-sided
 PRIOR_PAIRS = 100 / 8  # η; tightest at 100 pairs, at most a tenth wider than could be at 40 to 2000
 MOST_PAIRS = 100_000  # what would need more is called endless
 FEWEST_PAIRS = 5  # before that no interval is given: two or three differences tell no scatter
+FIRST_ANSWER = 11  # pairs after which the sequence gives its first interval; it follows from ERROR and PRIOR_PAIRS
 
 
 class Bounds(NamedTuple):

@@ -35,7 +35,7 @@ from holdcourse.learning.history import check_contexts
 from holdcourse.trials.adjustment import Known, cycle_features
 from holdcourse.trials.answer import adjusted_pairs
 from holdcourse.trials.blocks import Blocks
-from holdcourse.trials.intervals import critical_values, pairs_needed
+from holdcourse.trials.intervals import FIRST_ANSWER, critical_values, pairs_needed
 from holdcourse.trials.simulated import simulate_trial
 from holdcourse.worlds.logged import LoggedWorld
 from holdcourse.worlds.simulation import Run, World, measurement_noise, simulate, true_costs
@@ -57,7 +57,9 @@ STEP = 0.05  # of a share: finer ones could not be told apart by a rehearsal
 COINS_PART = 0.5  # of a rehearsal's error: what its coins may make of it; until then there are more of them
 STRETCHES = 20  # of a rehearsal, whose scatter says how sure its mean is
 GAINS = (1.0, 2.0, 3.0, 5.0, 10.0)  # % shown in tables
+SMALL_BILL = 0.25  # of a round's mean size: a bill in which costs and gains nearly cancel
 HOURS_PER_WEEK = 168.0
+LIFETIME = 100 * 8766 / HOURS_PER_WEEK  # weeks; what takes longer is called never
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +166,7 @@ class Design:
     block
         Rounds of a block.
     deviation, with_reference
-        Of a pair's gain in %, without and with a reference signal.
+        Standard deviation of a pair's gain in %, without and with a reference signal.
     switching
         What changing between the arms costs while the trial lasts, in %.
     hours
@@ -178,12 +180,13 @@ class Design:
     hours: float
 
     def weeks(self, gain: float, *, reference: bool = False) -> float:
-        """Weeks until a gain of so many % is told from none, in four of five trials; infinite where that is too far."""
-        pairs = pairs_needed(gain / (self.with_reference if reference else self.deviation), LUCK)
+        """Weeks until a gain of `gain` % is told from none, in four of five trials; infinite where that is too far."""
+        deviation = self.with_reference if reference else self.deviation
+        pairs = pairs_needed(gain / deviation, LUCK) if deviation > 0 else float(FIRST_ANSWER)
         return 2 * self.block * pairs * self.hours / HOURS_PER_WEEK
 
     def visible(self, weeks: float, *, reference: bool = False) -> float:
-        """Smallest gain in % that is told from none within so many weeks, in four of five trials."""
+        """Smallest gain in % that is told from none within `weeks` weeks, in four of five trials."""
         pairs = int(weeks * HOURS_PER_WEEK / (2 * self.block * self.hours))
         if pairs < 1:
             return math.inf
@@ -191,7 +194,7 @@ class Design:
         return float(deviation * (critical_values(pairs, "sequence")[-1] + LUCK) / math.sqrt(pairs))
 
     def price(self, gain: float) -> float:
-        """What a trial costs until it is decided, in weeks of the baseline's bill, if the policy gains so many %.
+        """What a trial costs until it is decided, in weeks of the baseline's bill, if the policy gains `gain` %.
 
         The changes between the arms, and the gain forgone in the baseline's blocks.
         """
@@ -207,13 +210,16 @@ class TrialPlan:
     designs
         One for each block length, ascending.
     target
-        The gain in % that the trial is to tell from none.
+        The gain in % that the trial must detect.
     expected
-        What the policy gains in the world of the plan, in %: an estimate, which the trial is to replace.
+        What the policy gains in the world of the plan, in %: an estimate, which the trial will replace.
     bill
         The baseline's net cost (or reward) per round there.
     rounds
         How many rounds were simulated.
+    size
+        Mean size of the baseline's net cost of a round, whatever its sign. Where costs and gains nearly cancel in the
+        bill, a percentage of it says little.
     heard
         The share of the other arm's rounds from which an arm should learn, as `holdcourse.trial` takes it.
     learning
@@ -243,6 +249,7 @@ class TrialPlan:
     expected: float
     bill: float
     rounds: int
+    size: float = 0.0
     heard: float = 1.0
     learning: float = math.nan
     learning_error: float = math.nan
@@ -251,26 +258,33 @@ class TrialPlan:
 
     @property
     def best(self) -> Design:
-        """The design whose trial costs least until it is decided: changes between the arms, and gain forgone."""
+        """The design whose trial costs least until it is decided: switches between the arms, and gain forgone."""
         return min(self.designs, key=lambda design: (design.price(self.target), design.weeks(self.target)))
 
     @property
     def words(self) -> list[str]:
         """The plan in sentences."""
-        best, target = self.best, f"{self.target:.2g} %"
+        best, target = self.best, f"{percent(self.target)} %"
         weeks, shorter = best.weeks(self.target), best.weeks(self.target, reference=True)
-        if math.isinf(weeks):
-            return [f"No block length shows a gain of {target} within a lifetime: the scatter is too large."]
+        if weeks > LIFETIME:
+            return [f"No block length detects a gain of {target} within a lifetime: the scatter is too large."]
         said = [
             f"Use blocks of {best.block} rounds ({_duration(best.block * best.hours)}). A gain of {target} is then "
             f"detected within {_weeks(weeks)}, in four of five trials.",
-            f"While it lasts, changing between the arms costs {best.switching:.2g} % of the baseline's bill.",
+            f"During the trial, switching between the arms costs {percent(best.switching)} % of the baseline's bill.",
         ]
-        if shorter < 0.95 * weeks:
-            said.append(f"A reference signal as good as a twin machine would shorten it to {_weeks(shorter)}.")
+        if _weeks(shorter) != _weeks(weeks) and shorter < 0.95 * weeks:
+            said.append(f"A reference signal as good as a twin machine would shorten the trial to {_weeks(shorter)}.")
+        if best.deviation == 0:
+            said.append("In the simulation costs do not scatter at all, so a real trial takes longer.")
+        if abs(self.bill) < SMALL_BILL * self.size:
+            said.append(
+                f"Costs above and below zero nearly cancel in the baseline's bill of {self.bill:.2g} a round, so a "
+                f"percentage of it says little: {target} is {abs(self.bill) * self.target / 100:.2g} a round."
+            )
         said.append(
-            f"In the simulation the policy gained {self.expected:+.1f} %. That is the estimate that the trial is to "
-            "replace."
+            f"In the simulation the policy gained {self.expected:+.1f} %. The trial will replace this estimate by a "
+            "measurement."
         )
         return said + self._words_of_learning()
 
@@ -282,32 +296,37 @@ class TrialPlan:
         if self.heard < 1:
             everything = dict(self.rehearsed)[1.0]
             even = min(off for _, off in self.rehearsed) <= 0  # with everything it is above
-            then = "it is in its own blocks as good as alone" if even else "it comes nearest to what it is alone"
+            then = (
+                "it does as well in its blocks as it would alone"
+                if even
+                else "it comes closest to what it would do alone"
+            )
             said.append(
-                f"Let each arm learn from {100 * self.heard:.0f} % of the other's rounds (heard={self.heard:g}; the "
-                f"rehearsal knows this to ± {100 * self.share_error:.0f} %): then "
-                f"{then}. A rehearsal's answer was off by {effect}, and by "
-                f"{everything:+.1f} with all of them, because the machine, which is in two places by turns, tells more "
-                "than an arm would see alone."
+                f"Let each arm learn from {100 * self.heard:.0f} % of the other's rounds (heard={self.heard:g}, with "
+                f"an uncertainty of ± {100 * self.share_error:.0f} %): then {then}. With this share the answer of a "
+                f"rehearsed trial was off by {effect}. If each arm learned from every round it would be off by "
+                f"{everything:+.1f}, because a machine that spends time at both settings shows an arm more than it "
+                "would see alone."
             )
         if abs(self.learning) > max(NOTABLE * self.target, self.learning_error):
             less = "more" if self.learning > 0 else "less"
             said.append(
-                f"In the trial the policy would gain {abs(self.learning):.1f} points {less} than alone, by what the "
-                "arms learn or miss in each other's blocks: the trial's answer is off by that. Longer blocks make it "
-                "smaller, and so does a policy that has learned what it can before the trial begins."
+                f"In the trial the policy would gain {abs(self.learning):.1f} points {less} than alone, because of "
+                "what the arms learn or miss in each other's blocks; the trial's answer is off by that much. Longer "
+                "blocks make this error smaller, and so does a policy that has learned what it can before the trial "
+                "begins."
             )
         elif self.learning_error > NOTABLE * self.target:
             said.append(
-                f"What the arms learn from each other's blocks changes the answer by {effect}, as far as the rehearsal "
-                "can tell; more data, or more rehearsals, would say it better."
+                f"In rehearsal, what the arms learn from each other's blocks changes the answer by {effect}. More data "
+                "or more rehearsals would make this figure more precise."
             )
         weeks = self.best.weeks(self.target)
         if self.luck(weeks) > NOTABLE * self.target:
             said.append(
                 f"That is the mean over {_weeks(self.rounds * self.best.hours / HOURS_PER_WEEK)} of rehearsal. In a "
                 f"single trial of {_weeks(weeks)} the weather moves it up or down by {self.luck(weeks):.1f} points, "
-                "which no plan can know; the longer the trial, the less."
+                "which no plan can foresee. The longer the trial, the smaller this effect."
             )
         return said
 
@@ -321,7 +340,7 @@ class TrialPlan:
         return min(1.0, self.learning_error / slope) if slope > 0 else 1.0
 
     def luck(self, weeks: float) -> float:
-        """By how many % of the bill a trial of so many weeks may be off, up or down, by what the arms learn in it.
+        """By how many % of the bill a trial of `weeks` weeks may be off, up or down, by what the arms learn in it.
 
         The standard deviation between such trials, from the scatter between stretches of the rehearsal.
         """
@@ -349,7 +368,7 @@ class TrialPlan:
         return GAINS
 
     def to_data(self) -> dict[str, Any]:
-        """The plan in JSON values; None for what would take for ever."""
+        """The plan in JSON values; None for what would never end."""
         rows = [{name: value if math.isfinite(value) else None for name, value in row.items()} for row in self.table()]
         return {
             "block": self.best.block,
@@ -389,26 +408,26 @@ def plan_trial(
     world
         What the machine is taken to be: one fitted to readings (`LoggedWorld`), or any other.
     contexts
-        Of every round; default the readings' own, for a world that was fitted to readings.
+        The context of every round; default: those of the readings, for a world that was fitted to readings.
     start
         Action (index) before the first round.
     gain
-        The gain in % of the baseline's bill that the trial is to tell from none. Default: what the policy gains in the
+        The gain in % of the baseline's bill that the trial must detect. Default: what the policy gains in the
         simulation, or 5 where it gains nothing.
     hours
         How long a round lasts.
     blocks
-        Block lengths to judge, in rounds; default from 2 on.
+        Block lengths to compare, in rounds; default: from 2 on.
     noise
-        Of a measured cost: its deviation, or one number per round. Default for a world fitted to readings: what the
-        model leaves unexplained of them, in their order; for others their own deviation, where they have one.
+        Noise of a measured cost: its standard deviation, or one number per round. Default for a world fitted to
+        readings: what the model leaves unexplained of them, in their order; for others their own, if they have one.
     rehearsals
         How often the trial itself is run in the world at most, with other coins, to see what learning from each other's
         blocks does, and with which share of them it does nothing to the answer; twice at least where that many are
         allowed, and more often while the coins make half of the error. Each takes as long as running the policy, and up
         to four shares are rehearsed so often. 0: none, and both arms learn from everything.
     seed
-        Of the simulation.
+        Seed of the simulation.
     progress
         Called with what is being done, how much is done, and of how much.
 
@@ -454,10 +473,7 @@ def plan_of(
     `rehearse` runs the trial itself, from a block length, the share of the other arm's rounds from which an arm learns,
     a seed of its coin and what to tell progress to, and returns its table.
     """
-    if not (hours > 0 and math.isfinite(hours)):
-        raise InvalidInput(f"hours must be above 0, got {hours!r}")
-    if gain is not None and not (gain > 0 and math.isfinite(gain)):
-        raise InvalidInput(f"gain must be above 0, in % of the baseline's bill, got {gain!r}")
+    check_terms(gain, hours)
     most = paths.rounds // (2 * FEWEST_PAIRS)
     wanted = LENGTHS if blocks is None else sorted({whole_number(block, "blocks", 1) for block in blocks})
     lengths = [block for block in wanted if block <= most]
@@ -465,7 +481,7 @@ def plan_of(
         shortest = f"{wanted[0]} rounds" if wanted else "0 rounds"
         raise InvalidInput(
             f"{paths.rounds} rounds are too few to plan a trial: with blocks of {shortest} they make fewer than "
-            f"{FEWEST_PAIRS} pairs. Give more data"
+            f"{FEWEST_PAIRS} pairs. Give more data{', or judge shorter blocks' * (blocks is not None)}"
         )
     if paths.bill == 0:
         raise InvalidInput("the baseline's bill is zero, so a gain in % of it says nothing")
@@ -482,10 +498,19 @@ def plan_of(
         percent = 100 / abs(paths.bill)
         designs.append(Design(block, percent * plain, percent * helped, percent * paths.switching(block), hours))
     target = gain if gain is not None else (round(paths.gain, 1) if paths.gain >= 0.1 else 5.0)
-    plan = TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds)
+    size = float(np.abs(paths.nets[BASELINE]).mean())
+    plan = TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds, size)
     if rehearse is None or whole_number(rehearsals, "rehearsals", 0) == 0:
         return plan
     return _rehearsed(plan, paths, rehearse, rehearsals, seed, progress)
+
+
+def check_terms(gain: float | None, hours: float | None) -> None:
+    """Raise where a plan could not be made for such a gain in %, or such rounds."""
+    if hours is not None and not (hours > 0 and math.isfinite(hours)):
+        raise InvalidInput(f"hours must be above 0, got {hours!r}")
+    if gain is not None and not (gain > 0 and math.isfinite(gain)):
+        raise InvalidInput(f"gain must be above 0, in % of the baseline's bill, got {gain!r}")
 
 
 def _rehearsed(
@@ -573,7 +598,7 @@ def _learning(paths: Paths, table: Blocks) -> Array:
 
 
 def day_of(hours: float) -> int | None:
-    """Rounds of a day; None where they are no whole number, or fewer than four: then no cycle can be seen in them."""
+    """Rounds of a day; None if they are no whole number, or fewer than four: then no cycle can be seen in them."""
     rounds = 24 / hours
     return round(rounds) if abs(rounds - round(rounds)) < 1e-9 and rounds >= 4 else None
 
@@ -642,6 +667,11 @@ def _noise(world: World, rounds: int, given: float | ArrayLike | None, seed: int
         raise InvalidInput(f"noise must be one number, or one for each of the {rounds} rounds, got {column.shape}")
     require_finite(column, "noise")
     return column
+
+
+def percent(value: float) -> str:
+    """A percentage with two digits, or all before the point."""
+    return f"{value:.2g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _duration(hours: float) -> str:

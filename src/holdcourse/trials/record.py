@@ -6,7 +6,7 @@ Nothing is asked of a model: what counts was measured, and whose turn it was sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,9 @@ from holdcourse.running.log import Log
 from holdcourse.running.storage import Location, located
 from holdcourse.trials.blocks import Blocks
 
+# Options of a policy that a new epoch chooses from all that was told, or takes from the limits: the arm stays the same.
+EPOCH_CHOOSES = ("fixed_setting_index", "max_step", "max_step_cost")
+
 
 @dataclass(frozen=True, eq=False)
 class RecordedTrial:
@@ -37,11 +40,15 @@ class RecordedTrial:
     policy, against
         What was tried, and the baseline: their names.
     unit
-        Of a cost.
+        Unit of a cost.
     round_hours
         How long a round lasts, where the limits say so.
     heard
         From what share of the other arm's rounds an arm learns.
+    untold
+        Whether people were the baseline and never said where they had the machine.
+    over
+        Whether it has ended: by its number of blocks, or because the epoch after it holds none.
     """
 
     blocks: Blocks
@@ -51,6 +58,8 @@ class RecordedTrial:
     unit: str = ""
     round_hours: float | None = None
     heard: float = 1.0
+    untold: bool = False
+    over: bool = False
 
     @property
     def day(self) -> int | None:
@@ -82,7 +91,7 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     ----------
     paths
         Its record, or the records of its epochs, oldest first. A trial goes on where the next epoch holds one with the
-        same arms and blocks, such as after other limits.
+        same arms and blocks, such as after other limits; where it holds none, the trial is over.
     trust
         Import paths whose code may be run, as in `holdcourse.load_policy`.
     checked
@@ -91,24 +100,29 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     if not paths:
         raise InvalidInput("name the record of the trial")
     rounds: list[_Round] = []
-    about: tuple[Any, ...] = ()
+    terms: dict[str, Any] = {}
     policy: Policy | None = None
+    over = False
     for path in map(located, paths):
         log = Log.read(path, checked=checked)
         try:
-            found = _policy(log, (trust,) if isinstance(trust, str) else tuple(trust))
-            if not isinstance(found.rule, TrialMaker):
-                rounds, about = [], ()  # the one before is over
+            made = _recipe(log)
+            if made["policy"] != "trial":
+                over = True
                 continue
-            described = found.rule.describe()
-            if (described, found.problem.n) != about:
-                rounds, about = [], (described, found.problem.n)
+            found = recipe.make(made, (trust,) if isinstance(trust, str) else tuple(trust))
+            described = _terms(made, found.problem.n)
+            if over or described != terms:
+                rounds, terms = [], described
             policy = found
             start, limits = log.about.identity.start, log.about.identity.limits
-            rounds += _rounds(log.events(), found, start, after=rounds[-1].block if rounds else None)
+            more, over = _rounds(log.events(), found, start, after=rounds[-1].block if rounds else None)
+            rounds += more
         finally:
             log.close()
-    if policy is None or not about:
+    while rounds and not rounds[-1].told:  # still running: neither measured nor lost yet
+        rounds.pop()
+    if policy is None:
         raise InvalidInput(f"{paths[-1]} holds no trial; one is made with hc.trial(policy, baseline, block=...)")
     maker = policy.rule
     assert isinstance(maker, TrialMaker)
@@ -122,17 +136,32 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
         problem.cost_unit,
         None if seconds is None else float(seconds) / 3600.0,
         maker.heard,
+        any(each.people for each in rounds) and not any(each.people and each.applied for each in rounds),
+        over,
     )
 
 
-def _policy(log: Log, trust: Sequence[str]) -> Policy:
-    """The policy that the record says wrote it."""
+def _terms(made: Mapping[str, Any], actions: int) -> dict[str, Any]:
+    """What makes two epochs parts of one trial: arms, blocks and settings, whatever was learned, allowed or paid."""
+    options, problem = made["options"], made["problem"]
+
+    def arm(given: Any) -> Any:
+        if isinstance(given, str):  # people
+            return given
+        return given["policy"], {name: value for name, value in given["options"].items() if name not in EPOCH_CHOOSES}
+
+    arms = {name: arm(options[name]) for name in ("policy", "baseline")}
+    return {**options, **arms, "settings": (actions, problem.get("actions"), problem.get("axes"))}
+
+
+def _recipe(log: Log) -> dict[str, Any]:
+    """What made the policy that wrote the record."""
     if log.about.recipe is None:
         raise InvalidInput(
             f"{log.path} does not hold its policy ({log.about.recipe_missing}), so what its measurements cost is not "
             "known; make the policy by its import path, hc.registry.make('mine.py:mine', problem, ...)"
         )
-    return recipe.make(log.about.recipe, trust)
+    return log.about.recipe
 
 
 @dataclass
@@ -152,6 +181,8 @@ class _Round:
     predicted: tuple[float, float] | None
     measurement: float | None = None
     reference: float | None = None
+    told: bool = False
+    applied: bool = False
 
     @property
     def arrived(self) -> int:
@@ -159,8 +190,9 @@ class _Round:
         return self.wanted if self.taken == self.action else self.taken
 
 
-def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: int | None) -> list[_Round]:
-    """The rounds of a record; `after`: the last block of the record before."""
+def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: int | None) -> tuple[list[_Round], bool]:
+    """The rounds of a record, and whether all blocks are over; `after`: the last block of the record before."""
+    over = False
     rounds: list[_Round] = []
     by_id: dict[str, _Round] = {}
     where, problem, newest, offset = start, policy.problem, -1, _next_pair(after)
@@ -170,6 +202,7 @@ def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: in
         body = event.body
         match body:
             case Ask(turn=turn):
+                over = turn is None
                 if turn is not None:
                     if turn.block < newest:  # the rule began again, at other prices
                         offset = _next_pair(offset + newest)
@@ -196,7 +229,8 @@ def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: in
             case Tell():
                 told = by_id.get(body.id)
                 if told is not None:
-                    told.measurement, told.reference = body.measurement, body.reference
+                    told.measurement, told.reference, told.told = body.measurement, body.reference, True
+                    told.applied = body.applied is not None
                     told.taken = told.taken if body.applied is None else body.applied
                     where = told.taken if told is rounds[-1] else where
             case Retract(id=name) if name in by_id:
@@ -205,7 +239,7 @@ def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: in
                 where = body.start
             case Change(problem=data) if data is not None:
                 problem = Problem.from_data(data)
-    return rounds
+    return rounds, over
 
 
 def _next_pair(block: int | None) -> int:

@@ -16,6 +16,7 @@ from holdcourse.backtest.verdict import style
 from holdcourse.deciding.trial import heard_in_words
 from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.trials.answer import Answer
+from holdcourse.trials.intervals import FIRST_ANSWER
 from holdcourse.trials.record import RecordedTrial
 
 VERDICTS = {
@@ -31,13 +32,42 @@ DAY_FORMAT, HOUR_FORMAT = 10, 16  # characters of a time that people read
 def summary(found: RecordedTrial, measured: Answer) -> list[str]:
     """Return what the trial has measured, in sentences; the first two say what was tried, and the answer."""
     table = found.blocks
-    lines = [f"{found.policy} against {found.against}: {len(table.block)} rounds in blocks of {table.length}."]
+    over = "; the trial is over" * found.over
+    lines = [f"{found.policy} against {found.against}: {len(table.block)} rounds in blocks of {table.length}{over}."]
     lines += measured.words(found.unit, found.round_hours)
+    if found.over and measured.verdict == "too early":
+        lines.append(f"It ended before that. Begin another one, of {2 * FIRST_ANSWER} blocks or more.")
+    if found.untold:
+        lines.append(
+            "Nobody has reported which settings the operators ran (applied, with a tell), so in their blocks the "
+            "machine is taken to have stayed where it was. The cost of their moves is on no bill."
+        )
     if found.heard < 1:
         lines.append(heard_in_words(found.heard))
-    if measured.adjusted_by:
+    if measured.adjusted_by and measured.verdict != "too early":
         lines.append(f"The blocks of a pair were made comparable by {_listed(measured.adjusted_by)}.")
+    lines += _words_of_reference(found)
+    if measured.outlying is not None:
+        began = found.began[table.began[measured.outlying]].replace("T", " ")[:HOUR_FORMAT]
+        lines.append(
+            f"One pair of blocks, which began at {began} UTC, makes more than half of the scatter. Look at its "
+            "readings; one that is wrong can be taken back."
+        )
     return lines
+
+
+def _words_of_reference(found: RecordedTrial) -> list[str]:
+    """What is to be known of a reference that came too rarely, or told nothing."""
+    signal = found.blocks.reference[:, 0]
+    there = np.isfinite(signal)
+    if not there.any():
+        return []
+    if np.ptp(signal[there]) == 0:
+        return [f"The reference was {signal[there][0]:g} in every round, so it does not help."]
+    missing = int((~there).sum())
+    if missing:
+        return [f"The reference is missing in {missing} of {len(signal)} rounds; it helps only if both blocks have it."]
+    return []
 
 
 def write_report(found: RecordedTrial, measured: Answer, folder: Path) -> list[Path]:
@@ -61,6 +91,8 @@ def to_data(found: RecordedTrial, measured: Answer) -> dict[str, object]:
         "policy": found.policy,
         "against": found.against,
         "unit": found.unit,
+        "over": found.over,
+        "until": found.began[-1] if found.began else None,
         "words": summary(found, measured),
         "began": [found.began[t] for t in table.began],
         "net": [[float(value) for value in pair] for pair in table.net],
@@ -109,7 +141,7 @@ svg .theirs { fill: var(--soft); opacity: .75; }
 
 def _over_time(found: RecordedTrial, measured: Answer) -> str:
     """Return a picture of the gain and both intervals after every pair."""
-    in_percent = np.isfinite(measured.looks_in_percent.always_low).any()
+    in_percent = math.isfinite(measured.percent.always_low)  # as in the headline
     looks = measured.looks_in_percent if in_percent else measured.looks
     known = np.flatnonzero(np.isfinite(looks.always_low) & np.isfinite(looks.always_high))
     if len(known) < 2:
@@ -152,7 +184,7 @@ def _over_time(found: RecordedTrial, measured: Answer) -> str:
         f"aria-label='gain and its intervals after every pair of blocks'>{''.join(drawn)}</svg>"
         f"<p class='small'>Gain of the policy against the baseline in {escape(unit)}, after every pair of blocks. Wide "
         "band: the 95 % interval that is right at every look, which the verdict goes by. Narrow band: the ordinary "
-        "one, right for one look that was fixed beforehand.</p></section>"
+        "interval, right for a single look that was planned beforehand.</p></section>"
     )
 
 
@@ -213,13 +245,13 @@ def _list(title: str, sentences: Sequence[str]) -> str:
 
 def _about(found: RecordedTrial) -> str:
     sentences = [
-        "Blocks come in pairs. In each pair a coin said which arm had the first block; the coin is the record's own, "
-        "and holdcourse verify checks it.",
-        "A block counts for the arm that it was assigned to, whatever was played in it.",
-        "Each arm pays for the movement of its own path, as if it had run throughout. Moving between the two paths at "
-        "the border of two blocks is a cost of the trial and on neither bill.",
-        "No model has a say in the gain: it is made of measurements. What was known before a pair began only makes its "
-        "two blocks comparable.",
+        "Blocks come in pairs. In each pair a coin decided which arm had the first block. The coin is drawn from the "
+        "record's own seed, and holdcourse verify draws it again.",
+        "A block counts for the arm that it was assigned to, whatever ran in it.",
+        "Each arm pays for the moves along its own path, as if it had run throughout. Switching from one path to the "
+        "other between two blocks is a cost of the trial and is on neither bill.",
+        "The gain comes from measurements, not from a model. What was known before a pair began only makes its two "
+        "blocks comparable.",
         f"Made with holdcourse {hc.__version__}.",
     ]
     return _list("How it was measured", sentences)

@@ -40,6 +40,7 @@ from holdcourse.wakes.result import (
     POLICIES,
     RULES,
     Backtest,
+    Point,
     Steered,
     Study,
     label_of,
@@ -83,7 +84,7 @@ def backtest(
     history
         An earlier record, to learn the wind's drift from; it must end before the record begins.
     truth
-        What settings really make, where that is something else than the table: the same vectors by another model.
+        What settings really make, where that is something else than the table: the same settings by another model.
     allow_later_history
         Take a history that ends after the record begins all the same: hindsight, and called so.
 
@@ -105,8 +106,8 @@ def backtest(
     if history is not None and later and not allow_later_history:
         raise InvalidInput(
             f"the history goes to {history.time[-1]}Z, and the record begins at {record.time[0]}Z: decisions would "
-            "know wind from after them. Give a history that ends earlier; to learn from it all the same, say "
-            "allow_later_history=True (on the command line --allow-later-history)"
+            "know later wind. Give a history that ends earlier; to learn from it anyway, say "
+            "allow_later_history=True"
         )
     steering = _Steering(table, truth, model, rounds, study, history)
     rounds = steering.rounds
@@ -146,6 +147,7 @@ def backtest(
         prices=steering.prices,
         runs=runs,
         fronts={},
+        front_weeks={},
         drift=steering.drift,
         drift_source=steering.drift_source,
         drift_judged=steering.drift_judged,
@@ -154,11 +156,13 @@ def backtest(
         hindsight=later,
         notes=(table.words, *record.notes),
     )
-    points = {
-        name: sorted((found.point(run) for run in each), key=lambda point: point.travel)
-        for name, each in fronts.items()
-    }
-    return replace(found, fronts=points)
+    points: dict[str, list[Point]] = {}
+    weeks: dict[str, list[Array]] = {}
+    for name, each in fronts.items():
+        order = sorted(each, key=lambda run: float(run.travel.sum()))
+        points[name] = [found.point(run) for run in order]
+        weeks[name] = [found.weekly(run.energy) for run in order]
+    return replace(found, fronts=points, front_weeks=weeks)
 
 
 def _check_tables(
@@ -166,18 +170,16 @@ def _check_tables(
 ) -> None:
     """Refuse what a table cannot be backtested with."""
     if isinstance(table, EnergyTable):
-        if truth is not None and not np.array_equal(
-            truth.offsets[: len(table.offsets)], table.offsets[: len(truth.offsets)]
-        ):
+        if truth is not None and not np.array_equal(truth.offsets[: table.n], table.settings):
             raise InvalidInput(
-                "the true table has other offset vectors than the one believed in; compute it for the same"
+                "the true table has other settings than the one believed in; compute it for the same offset vectors"
             )
         return
     if truth is not None:
         raise InvalidInput("a farm in clusters has no other truth than the model's; leave out truth=")
     if model is None:
         raise MissingExtra(
-            f"what a farm in clusters makes is computed by FLORIS: {INSTALL}, and give the farm's FLORIS file"
+            f"FLORIS computes the energy of a farm in clusters: {INSTALL}, and give the farm's FLORIS file"
         )
     asked = [name for name in study.policies if name in ALONE]
     if asked and study.policies != POLICIES:
@@ -188,7 +190,7 @@ def _check_tables(
 
 
 def within_reach(wanted: Array, longest: float) -> Array:
-    """Return the offsets of nacelles that turn towards those wanted, (t, m), by at most so many degrees a round."""
+    """Return the offsets of nacelles that turn towards those wanted, (t, m), by at most `longest` degrees a round."""
     offsets, at = np.empty_like(wanted), np.zeros(wanted.shape[1])
     for t, target in enumerate(wanted):
         at = at + np.clip(target - at, -longest, longest)
@@ -279,7 +281,7 @@ class _Steering:
             raise InvalidInput(
                 f"at {float(speed):g} degrees per second a nacelle turns by {reach:.3g} degrees between two decisions, "
                 f"less than the {nearest:g} degrees to the nearest setting: nothing could ever be steered. Decide less "
-                "often (hours=, on the command line --every), or give a higher yaw_speed"
+                "often (hours=), or give a higher yaw_speed="
             )
         if self.longest is not None and "gp-md" in study.policies:
             raise InvalidInput(

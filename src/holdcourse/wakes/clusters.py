@@ -70,7 +70,7 @@ class ClusteredTable:
     members
         The turbines (indices) of each cluster.
     tables
-        Of each cluster, in the order of `members`.
+        The table of each cluster, in the order of `members`.
     """
 
     whole: EnergyTable
@@ -144,7 +144,7 @@ def interplay(farm: Farm, reach: float = REACH) -> Array:
 
 
 def clusters_of(farm: Farm, most: int = LARGEST, reach: float = REACH) -> list[Indices]:
-    """Return the turbines (indices) that are decided together, at most so many.
+    """Return the turbines (indices) that are decided together, at most `most`.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def build_clusters(
     largest
         Turbines of a cluster, at most.
     most_settings
-        Of a cluster, at most.
+        Largest number of turbines in a cluster.
     progress
         Called with what is being done, and which share of it is.
     """

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wakes.planning import PlannedEnergy
@@ -27,7 +29,7 @@ class FarmDecision:
     offsets
         Degrees of every turbine, by its name.
     decisions
-        Of the clusters, in the order of their policies.
+        One for each cluster, in the order of their policies.
     """
 
     offsets: dict[str, float]
@@ -40,7 +42,7 @@ class FarmController:
     Parameters
     ----------
     policies
-        Of all clusters, as `steering_policies` returns them or `hc.load_policy` reads them.
+        The policies of all clusters, as `steering_policies` returns them or `hc.load_policy` reads them.
     folder
         Where the clusters' records are kept, ``cluster-1.log`` and so on; if they exist, the farm goes on where they
         end. None: nothing is kept.
@@ -82,7 +84,7 @@ class FarmController:
         offsets = {
             name: float(value)
             for cluster, decision in zip(self._turbines, decisions, strict=True)
-            for name, value in zip(cluster, decision.value, strict=True)
+            for name, value in zip(cluster, np.ravel(decision.value), strict=True)  # of one turbine it is a number
         }
         return FarmDecision(offsets, decisions)
 

@@ -44,12 +44,12 @@ class Drift:
     Attributes
     ----------
     speeds
-        Of the grid, m/s, (S,).
+        Wind speeds of the grid, m/s, (S,).
     direction_step
-        Of the grid, degrees.
+        Step of the grid, degrees.
     turns
-        Probability of a turn by so many steps of the grid from the wind that a decision knows to the next such wind;
-        the middle one is none; (4, S, 2 r + 1).
+        Probability of a turn by each number of steps of the grid, from the wind that a decision knows to the next such
+        wind; the middle one is none; (4, S, 2 r + 1).
     within
         The same to the wind of the interval decided for; the same as `turns` where an interval is one reading.
     changes, settling
@@ -58,7 +58,7 @@ class Drift:
     hours
         Between two decisions.
     steps
-        So many were learned from.
+        How many steps it was learned from.
     """
 
     speeds: Array

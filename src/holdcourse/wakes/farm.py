@@ -31,13 +31,13 @@ class Farm:
     Parameters
     ----------
     name
-        Of the farm.
+        Name of the farm.
     turbines
         Their names.
     x, y
         Metres to the east and to the north of some point, (m,).
     diameter
-        Of the rotors, metres, (m,).
+        Diameters of the rotors, metres, (m,).
     """
 
     name: str

@@ -72,7 +72,7 @@ class GroupedModel:
     Parameters
     ----------
     model
-        Of the whole farm.
+        The FLORIS model of the whole farm.
     sector, reach
         Degrees of a sector, and rotor diameters that a wake is followed for.
     """

@@ -65,9 +65,9 @@ def power_surplus(
     Parameters
     ----------
     power
-        Of the farm, kW, in k intervals.
+        Power of the farm, kW, in k intervals.
     direction, speed
-        Of the wind in these, degrees and m/s.
+        Direction and speed of the wind in these, degrees and m/s.
     reference
         Measured over expected power of a turbine that stands in no wake and does not steer, where there is one: above 1
         in wind that is stronger than it was measured.

@@ -8,7 +8,7 @@ out. No steering is always the first setting.
 
 **Rules.** A rate limit smooths the lookup table over direction and speed; a hysteresis holds a turbine's offset in
 zones around directions where the table jumps. Both as hycon describes them (its design tools for wake steering, read in
-November 2026): the rate limit is the mean of a pass in rising and one in falling direction, at most so many degrees of
+November 2026): the rate limit is the mean of a pass in rising and one in falling direction, each limited in degrees of
 offset per degree of direction and per m/s; a zone of a given width lies around every direction at which the offset
 changes from one side to the other by a jump of at least 10 degrees per degree of direction, at any speed, and zones
 that overlap are one. (hycon's code takes every such jump, also from and to no offset, for the middle of a zone. With
@@ -67,10 +67,12 @@ def build_table(
     direction_step, speeds
         The grid: degrees, which must divide 360, and m/s.
     most_settings
-        At most so many vectors to choose from.
+        The largest number of vectors to choose from.
     progress
         Called with what is being done, and which share of it is.
     """
+    if len(model.farm) < 2:
+        raise InvalidInput(f"{model.farm.name} has one turbine, which stands in no wake: give a farm of two or more")
     told = progress or (lambda what, share: None)
     grid = wind_grid(direction_step, speeds, most, step)
     directions, pairs, shape = grid.directions, (grid.direction, grid.speed), grid.shape
@@ -210,15 +212,15 @@ def choice(power: Array, direction_step: float, most: int = MOST_SETTINGS) -> Ch
     return Choice(np.array(taken, dtype=np.int64), float(best.sum() / limit) if limit > 0 else 1.0)
 
 
-def rate_limited(table: EnergyTable, per_degree: float, per_speed: float = SPEED_LIMIT, step: float = STEP) -> Array:
-    """Return the lookup table's offsets under a rate limit, in whole steps, (D, S, m).
+def rate_limited(table: EnergyTable, per_degree: float, per_speed: float = SPEED_LIMIT) -> Array:
+    """Return the lookup table's offsets under a rate limit, in whole degrees, (D, S, m).
 
     Parameters
     ----------
     per_degree
-        At most so many degrees of offset per degree of direction.
+        The most degrees of offset per degree of direction.
     per_speed
-        And so many per m/s.
+        The most degrees of offset per m/s.
     """
     if not per_degree > 0:
         raise InvalidInput(f"a rate limit is above 0 degrees per degree, got {per_degree}")
@@ -228,7 +230,8 @@ def rate_limited(table: EnergyTable, per_degree: float, per_speed: float = SPEED
     around = np.concatenate([offsets, offsets, offsets])
     limited = _limited(around, np.full(len(around) - 1, per_degree * turn))[len(offsets) : 2 * len(offsets)]
     by_speed = _limited(np.moveaxis(limited, 1, 0), per_speed * np.diff(table.speeds))
-    return np.asarray(np.rint(np.moveaxis(by_speed, 0, 1) / step) * step + 0.0)
+    # Whole steps of the table would leave nothing of small rates, of which the rule makes many small offsets.
+    return np.asarray(np.rint(np.moveaxis(by_speed, 0, 1)) + 0.0)
 
 
 def _limited(offsets: Array, most: Array) -> Array:

@@ -52,7 +52,7 @@ def steering_problem(
     Parameters
     ----------
     price
-        Of turning a nacelle by one degree: kWh as a number, or a text such as "0.5 kWh per degree" or
+        Price of turning a nacelle by one degree: kWh as a number, or a text such as "0.5 kWh per degree" or
         "0.02 EUR per degree"; one for all turbines or one for each.
     kwh_price
         What a kWh is worth, for prices in money.
@@ -363,7 +363,7 @@ def wake_planner(
     Parameters
     ----------
     price, kwh_price
-        Of turning a nacelle by one degree, as in `steering_problem`.
+        Price of turning a nacelle by one degree, as in `steering_problem`.
     longest
         Degrees that a nacelle can turn between two decisions; None: any.
     """

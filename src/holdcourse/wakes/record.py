@@ -3,10 +3,10 @@
 Directions of several turbines are averaged over the circle (as unit vectors: 350 and 10 degrees make 0, not 180),
 speeds as numbers. A file may hold a column for each turbine, or a row for each turbine and time.
 
-**Rounds.** A decision is taken every so many readings, for the interval that begins. It knows the readings before that:
-the mean over the newest ones, as many of them as predict the interval best. Causal is the default; `knowing=True` shows
-each decision the mean wind of the very interval it decides for, which nobody could know, and is called idealised
-wherever it is shown.
+**Rounds.** A decision is taken once in a fixed number of readings, for the interval that begins. It knows the readings
+before that: the mean over the newest ones, as many of them as predict the interval best. Causal is the default;
+`knowing=True` shows each decision the mean wind of the very interval it decides for, which nobody could know, and is
+called idealised wherever it is shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SPEEDS = ("wind_speed", "wind speed", "speed", "ws", "Ws_avg")
 TIMES = ("time", "timestamp", "datetime", "Date_time", "date")
 FASTEST = 60.0  # m/s
 FEWEST = 2
-MISSING = "Leave the cell empty where it is missing"
+WHOLE = 0.995  # of the time: what covers less has gaps worth a word
+MISSING = "Leave the cell empty if it is missing"
 
 
 def turned(before: ArrayLike, after: ArrayLike) -> Array:
@@ -71,9 +72,9 @@ class WindRecord:
     direction, speed
         Degrees from which the wind comes, m/s, (t,).
     name
-        Of the record.
+        Name of the record.
     power
-        Of the farm, kW, (t,); NaN where it was not measured.
+        Power of the farm, kW, (t,); NaN where it was not measured.
     notes
         What was left out or taken for granted.
     """
@@ -111,6 +112,12 @@ class WindRecord:
     def step_hours(self) -> float:
         """Hours from one reading to the next, as a rule."""
         return float(np.median(np.diff(self.time.astype(np.int64)))) / 3600.0
+
+    @property
+    def coverage(self) -> float:
+        """Share of the time from the first reading to the last that readings stand for."""
+        hours = float((self.time[-1] - self.time[0]).astype(np.int64)) / 3600.0
+        return len(self) * self.step_hours / (hours + self.step_hours)
 
     def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
         """Return the part from `begin` on and before `end`, UTC."""
@@ -162,7 +169,7 @@ class Rounds:
 
     @property
     def hours(self) -> float:
-        """Of a round."""
+        """How many hours a round lasts."""
         return self.per * self.record.step_hours
 
     @cached_property
@@ -323,7 +330,7 @@ def read_record(
             if key == "direction" and not unit and len(there) and there.max() <= 2 * np.pi + 1e-6:
                 raise InvalidInput(
                     f"{label}: no direction in column {header!r} is above {there.max():.3g}: that looks like radians. "
-                    f"Convert it to degrees; where it is in degrees, say so in the header: '{header} [deg]'"
+                    f"Convert it to degrees; if it is in degrees, say so in the header: '{header} [deg]'"
                 )
     cells = [cell if isinstance(cell, datetime) else str(cell) for cell in table.cells[when]]
     times, said = read_times(
@@ -334,9 +341,15 @@ def read_record(
     there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
     if not there.all():
         notes.append(f"{int((~there).sum()):,} of {len(there):,} times left out: direction or speed is missing")
+    if len(times) > len(there):
+        notes.append(f"{len(times):,} rows of {len(there):,} times: the mean of the rows of one time is taken")
     made = together["power"][there] if power is not None else None
     wind = (together["direction"][there], together["speed"][there])
-    return WindRecord(together["time"][there], *wind, name or label, made, tuple(notes))
+    record = WindRecord(together["time"][there], *wind, name or label, made, tuple(notes))
+    if record.coverage < WHOLE:
+        gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
+        record = replace(record, notes=(*record.notes, gaps))
+    return record
 
 
 def _gathered(times: NDArray[np.datetime64], parts: dict[str, Array]) -> dict[str, Any]:

@@ -31,10 +31,11 @@ ON_REQUEST = ("gp-md",)
 HOURS_PER_YEAR, HOURS_PER_WEEK = 8766.0, 168.0
 FEWEST_WEEKS = 6
 SECTOR = 30.0  # degrees
+MOST_BEYOND = 0.05  # share of the gain in more wind than the table knows, above which a warning says so
 # Label and colour of what only wake steering knows; the others are in the table of policies.
 LOOKS = {
     BASE: ("No steering", "#737a82"),
-    "lookup": ("Lookup table", "#d55e00"),
+    "lookup": ("Lookup table", "#00849c"),
     "hysteresis": ("Hysteresis", "#8348ff"),
     "rate-limit": ("Rate limit", "#3f78d8"),
 }
@@ -57,8 +58,8 @@ class Study:
     Parameters
     ----------
     price, kwh_price
-        Of turning a nacelle by one degree, as in `steering_problem`: what wear is billed at, and what our policies plan
-        with.
+        Price of turning a nacelle by one degree, as in `steering_problem`, at which wear is billed and with which our
+        policies plan.
     hours
         Between two decisions; default the step of the record.
     knowing
@@ -70,15 +71,15 @@ class Study:
     policies
         Names; default all but GP-MD, which takes minutes.
     yaw_speed
-        Of a nacelle, degrees per second, or a text such as "0.3 °/s".
+        Yaw speed of a nacelle, degrees per second, or a text such as "0.3 °/s".
     folds
-        Without a history, so many parts of the record take turns in being judged and being learned from.
+        Without a history, the number of parts of the record that take turns in being judged and being learned from.
     noise
         Relative error of the power of one interval, as the learner is told it.
     at_most
         The learner's promise: share of the energy without steering that it may lose.
     seed
-        Of that noise, and of policies that draw.
+        Seed of that noise, and of policies that draw at random.
     front
         Prices of a degree at which the fronts of the planner and of hindsight are traced, in tenths of what steering
         gains in a round where it gains much: the last ones are more than it is worth.
@@ -103,7 +104,7 @@ class Study:
             if name not in (*POLICIES, *ON_REQUEST):
                 raise registry.unknown(name, (*POLICIES, *ON_REQUEST))
         if self.folds < 2:
-            raise InvalidInput(f"folds={self.folds}: two parts at least take turns in being judged")
+            raise InvalidInput(f"folds={self.folds}: at least two parts take turns in being judged")
         if not 0 <= self.noise < 1:
             raise InvalidInput(f"noise={self.noise}: a relative error of power from 0 to below 1")
         for what, values in (("hysteresis", self.hysteresis), ("rate_limits", self.rate_limits), ("front", self.front)):
@@ -196,6 +197,8 @@ class Backtest:
     fronts
         Energy gained against travel, by policy, in ascending travel: ours and hindsight at several prices, rules at
         several settings.
+    front_weeks
+        What each of these points made in every whole week, kWh, in the same order.
     table
         What settings really make: what is billed, with the vectors that rules passed through.
     believed
@@ -221,6 +224,7 @@ class Backtest:
     prices: Array
     runs: dict[str, Steered]
     fronts: dict[str, list[Point]]
+    front_weeks: dict[str, list[Array]]
     drift: Drift
     drift_source: str
     drift_judged: str
@@ -319,38 +323,62 @@ class Backtest:
             return "No planner was run, so no conclusion can be drawn."
         name = f"The {label_of(ours.policy).lower()}"
         made = (
-            f"{name} would have made {ours.gain:+.2f} % energy against no steering, {ours.net:+.2f} % net of wear, "
-            f"and turned the nacelles by {ours.travel:,.0f} degrees a year for it"
+            f"{name} would have gained {ours.gain:+.2f} % energy over no steering, {ours.net:+.2f} % net of wear, "
+            f"and turned the nacelles by {ours.travel:,.0f} degrees a year"
         )
         if self.study.knowing:
             made = f"Idealised, with the wind of every interval known in advance: {made[0].lower()}{made[1:]}"
         if self.verdict == "too few":
-            return f"{made}; {self.weeks} weeks are too few to conclude anything."
+            weeks = "1 week is" if self.weeks == 1 else f"{self.weeks} weeks are"
+            return f"{made}; {weeks} too few to conclude anything."
         if self.verdict == "stayed":
-            return f"{name} found nothing that is worth turning a nacelle for and did not steer."
+            return f"{name} found nothing worth turning a nacelle for, and did not steer."
         ending = {
             "yes": "wake steering would have paid off here",
             "no": "wake steering would not have paid off here",
             "undecided": "this record cannot tell whether wake steering pays off here",
         }[self.verdict]
-        interval = f"95 % interval of the net gain by weeks {ours.net_low:+.2f} to {ours.net_high:+.2f} %"
+        interval = f"95 % interval of the net gain, by weeks: {ours.net_low:+.2f} to {ours.net_high:+.2f} %"
         beside = ""
         if "lookup" in self.runs:
             table = self.line("lookup")
             beside = (
-                f" FLORIS' lookup table would have made {table.gain:+.2f} % with {table.travel:,.0f} degrees a year, "
+                f" FLORIS' lookup table would have gained {table.gain:+.2f} % with {table.travel:,.0f} degrees a year, "
                 f"{table.net:+.2f} % net of wear."
             )
         return f"{made} ({interval}): {ending}.{beside}"
 
     def gain_at(self, travel: float, policy: str = OURS) -> float:
-        """Return the gain that a front reaches with so many degrees a year, percent.
+        """Return the gain, in percent, that a front reaches with `travel` degrees a year.
 
         Between two points of a front it is interpolated: one could run the one for some weeks and the other for the
         rest. Beyond the last point it is that of the best one.
         """
+        gains = [0.0, *(point.gain for point in self.fronts[policy])]
+        return sum(share * gains[k] for k, share in self._mixture(travel, policy))
+
+    def _mixture(self, travel: float, policy: str) -> list[tuple[int, float]]:
+        """Return the points of a front, from no steering on, that make so much travel, and the share of each."""
         points = [Point(0.0, 0.0, 0.0), *self.fronts[policy]]
-        return float(np.interp(travel, [p.travel for p in points], np.maximum.accumulate([p.gain for p in points])))
+        best = [max(range(k + 1), key=lambda j: points[j].gain) for k in range(len(points))]
+        place = float(np.interp(travel, [point.travel for point in points], np.arange(len(points), dtype=np.float64)))
+        low = min(int(place), len(points) - 1)
+        return [(best[low], 1.0 - (place - low)), (best[min(low + 1, len(points) - 1)], place - low)]
+
+    def weeks_at(self, travel: float, policy: str = OURS) -> Array:
+        """Return what a front makes in every whole week with a given travel in degrees a year, kWh."""
+        each = [self.weekly(self.base), *self.front_weeks[policy]]
+        return np.asarray(sum(share * each[k] for k, share in self._mixture(travel, policy)))
+
+    def interval_of(self, ours: Array, theirs: Array) -> tuple[float, float]:
+        """Return the 95 % interval by weeks of how much more one made than the other, in percent of no steering.
+
+        Weeks are drawn for both together, so that a windy week counts for both: far narrower than either interval.
+        """
+        if self.weeks < FEWEST_WEEKS:
+            return np.nan, np.nan
+        base = self.weekly(self.base)
+        return gain_interval(base + ours - theirs, base, (), 1.0)
 
     def travel_for(self, gain: float, policy: str = OURS) -> float:
         """Return how many degrees a year a front needs for a gain, percent; NaN where it does not reach it."""
@@ -390,13 +418,30 @@ class Backtest:
         """What stands between this record and a conclusion about next year."""
         found = []
         if self.study.knowing:
-            found.append("Idealised: every decision knew the mean wind of its own interval, which nobody can.")
+            found.append("Idealised: every decision knew the mean wind of its own interval, which nobody can know.")
         if self.hindsight:
             found.append("Hindsight: the history holds wind from after the record began, which nobody can know.")
         if self.weeks < FEWEST_WEEKS:
-            found.append(
-                f"The record has {self.weeks} whole weeks; fewer than {FEWEST_WEEKS} say nothing about a year."
-            )
+            weeks = f"{self.weeks} whole week{'' if self.weeks == 1 else 's'}"
+            found.append(f"The record has {weeks}. Fewer than {FEWEST_WEEKS} say nothing about a year.")
         elif self.weeks < 51:
-            found.append(f"The record has {self.weeks} weeks; seasons that are not in it may be different.")
+            found.append(f"The record has {self.weeks} weeks, and other seasons may be different.")
+        share, fastest = self._share_beyond()
+        if share > MOST_BEYOND:
+            found.append(
+                f"{100 * share:.0f} % of the gain was made in more wind than the {fastest:g} m/s up to which FLORIS "
+                "was asked. There the gain is assumed to be that of this speed. In truth it is less, because "
+                "downstream turbines reach their full power too. Make a table with higher speeds: "
+                "hc.wakes.build_table(..., speeds=...)."
+            )
         return found
+
+    def _share_beyond(self) -> tuple[float, float]:
+        """Return the share of the gain that was made in more wind than the table knows, and the highest speed of it."""
+        fastest = float(self.table.speeds[-1])
+        ours = self.judged
+        if ours is None:
+            return 0.0, fastest
+        more = self.runs[ours.policy].energy - self.base
+        beyond = self.rounds.record.speed[self.rounds.first] > fastest
+        return (float(more[beyond].sum() / more.sum()) if more.sum() > 0 else 0.0), fastest

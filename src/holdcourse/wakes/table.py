@@ -68,17 +68,17 @@ class EnergyTable:
     offsets
         Degrees of each turbine, (N, m); the first is no steering.
     power
-        Of the farm, kW, (D, S, N); NaN where it was never computed.
+        Power of the farm, kW, (D, S, N); NaN where it was never computed.
     lookup
         The vector (index) that is best at each direction and speed, (D, S).
     n
-        So many of the vectors, the first ones, are settings to choose from.
+        How many of the vectors, counted from the first, are settings to choose from.
     words
         How these were chosen.
     turbulence
         Ambient turbulence intensity.
     most, step
-        Largest offset and its steps, degrees, as they were asked for; None where nobody wrote it down.
+        Largest offset and its steps, degrees, as they were asked for; None if nobody wrote it down.
     """
 
     farm: Farm

@@ -45,11 +45,11 @@ class Machine:
     meaning
         What the speeds of the source are: the wind at the altitude flown, or at a reference height.
     reference_height
-        Of the wind in the source, metres above ground; None where it is the altitude flown, or not said.
+        Height of the wind in the source, metres above ground; None if it is the altitude flown, or not stated.
     conversion
         How the source's wind became the wind at the altitude flown.
     movement
-        What a metre of altitude costs by the source, kWh; None where it does not say.
+        What a metre of altitude costs by the source, kWh; None if it does not say.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Machine:
         printed, physical = movement_cost("paper", rated), movement_cost("physical", rated)
         return (
             f"{C3:g} x ({rated:g} m/s)^2 / 60 = {printed:.3g} kWh per metre as the paper prints it; "
-            f"with its rate meant per second, / 3600 = {physical:.3g} kWh per metre. Its {C3:g} is of a machine of "
+            f"if its rate is meant per second, / 3600 = {physical:.3g} kWh per metre. Its {C3:g} is for a machine of "
             "about 100 kW"
         )
 
@@ -86,7 +86,7 @@ class Machine:
         if self.conversion:
             return self.conversion
         if self.reference_height is not None:
-            return f"wind at {self.reference_height:g} m, taken for the wind at the altitude flown"
+            return f"wind at {self.reference_height:g} m, used as the wind at the altitude flown"
         return "wind at the altitude flown"
 
     def as_values(self) -> dict[str, Any]:
@@ -138,11 +138,6 @@ def machine_names() -> list[str]:
     return list(_MACHINES)
 
 
-def machine_of_curve(curve: PowerCurve) -> Machine:
-    """Return a machine of which only the curve is known."""
-    return Machine("", curve.name, curve, "a curve of yours", "yours")
-
-
 def _from_file(path: Path) -> Machine:
     ending = path.suffix.lower()
     if ending in (".yml", ".yaml"):
@@ -166,7 +161,7 @@ def _from_file(path: Path) -> Machine:
         )
     if ending == ".wtg":
         curve, said = read_wtg(path)
-        words = "wind at hub height, taken for the wind at the altitude flown"
+        words = "wind at hub height, used as the wind at the altitude flown"
         return Machine(
             path.stem,
             curve.name,
@@ -186,7 +181,7 @@ def _from_file(path: Path) -> Machine:
     end = curve.tables(curve.knots[curve.knots <= curve.cut_out])[:, -1].max()
     if end >= FULL * curve.largest_power:
         said.append(
-            f"the table ends at {curve.cut_out:g} m/s with {end:g} kW; above that it is taken to make nothing. If it "
+            f"the table ends at {curve.cut_out:g} m/s with {end:g} kW; above that, no power is assumed. If it "
             "goes on, say up to where: cut_out="
         )
     height = _height_in_header(path)
@@ -231,7 +226,7 @@ def _skysails() -> Machine:
         "MIT (AWE-Power); cite the paper",
         "reference",
         200.0,
-        notes=("nothing below 5.5 m/s; above 15.4 m/s the last value is taken up to 20 m/s, which is not measured",),
+        notes=("no power below 5.5 m/s; above 15.4 m/s the last value is assumed up to 20 m/s, which nobody measured",),
     )
 
 
@@ -248,7 +243,8 @@ def _awe_power() -> Machine:
         "MIT (AWE-Power); cite the paper",
         "reference",
         height,
-        f"wind at {height:g} m, led to the mean altitude of the cycle ({altitude.min():.0f} to {altitude.max():.0f} m) "
+        f"wind at {height:g} m, converted to the mean altitude of the cycle ({altitude.min():.0f} to "
+        f"{altitude.max():.0f} m) "
         f"with the shear exponent {shear:g} that it was computed with",
         notes=("net electrical power over a whole cycle, by a steady model; not measured",),
     )

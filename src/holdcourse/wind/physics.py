@@ -50,7 +50,7 @@ class PowerCurve:
     knots
         Speeds at which a local extreme or a jump of the power can lie, ascending.
     altitudes
-        Of a family, metres, ascending; None where the machine makes the same of the same wind at every altitude.
+        Altitudes of a family, metres, ascending; None if the power is the same at every altitude.
     """
 
     name: str

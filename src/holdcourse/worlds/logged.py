@@ -24,6 +24,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 HELD_OUT = 0.2  # the newest share of the readings
 FEWEST_ROWS = 20
+MOST_BOXED = 3  # numbers of a context; a larger box is covered so thinly that almost every reading makes a basis grow
 UNSURE = 0.5  # of the spread of the readings: a deviation above this is a guess
 
 
@@ -103,7 +104,7 @@ class LoggedWorld:
         rho
             Weight of the service cost.
         seed
-            Of the fit.
+            Seed of the fit.
         rows
             Which readings it is fitted to, (t,); it is tried on the others. Default: all, after a model of the older
             ones was tried on the newest. The contexts of all readings are replayed.
@@ -111,7 +112,8 @@ class LoggedWorld:
         Raises
         ------
         InvalidInput
-            The readings cannot support the question: only one action was ever tried, or there are too few rows.
+            The readings cannot support the question: only one action was ever tried, there are too few rows, or all
+            costs are the same.
         """
         cls.check(problem, readings, rho)
         notes: list[str] = []
@@ -131,7 +133,7 @@ class LoggedWorld:
 
     @staticmethod
     def check(problem: Problem, readings: History, rho: float = 1.0) -> None:
-        """Raise where readings cannot support the question: only one action was ever tried, or there are too few."""
+        """Raise where readings cannot support the question: only one action was tried, too few, or all are alike."""
         readings.check(problem, None)
         if not rho > 0:
             raise InvalidInput(f"rho must be positive, got {rho!r}")
@@ -144,6 +146,11 @@ class LoggedWorld:
             )
         if len(readings) < FEWEST_ROWS:
             raise InvalidInput(f"{len(readings)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
+        if not np.ptp(readings.measurements):
+            raise InvalidInput(
+                f"every one of the {len(readings)} readings is {readings.measurements[0]:g}, whatever was set: nothing "
+                "can be saved by moving, unless another column holds what it costs"
+            )
 
     @property
     def contexts(self) -> Array:
@@ -199,17 +206,14 @@ def learned_from(world: LoggedWorld, rows: NDArray[np.bool_]) -> Array:
 
 
 def _learned(problem: Problem, readings: History, fitted: Fit, whole: History | None = None) -> Posterior:
-    contexts = (readings if whole is None else whole).contexts
-    bounds = np.stack([contexts.min(axis=0), contexts.max(axis=0)], axis=1)
-    flat = bool((bounds[:, 0] < bounds[:, 1]).all())
-    return posterior(
-        problem,
-        fitted.kernel,
-        fitted.noise_std,
-        fitted.prior_mean,
-        context_bounds=bounds if flat else None,
-        history=readings,
-    )
+    box = box_of((readings if whole is None else whole).contexts)
+    return posterior(problem, fitted.kernel, fitted.noise_std, fitted.prior_mean, context_bounds=box, history=readings)
+
+
+def box_of(contexts: Array) -> Array | None:
+    """The box that contexts (t, d) fill, (d, 2), for a basis laid over it; None where they are not to be boxed."""
+    box = np.stack([contexts.min(axis=0), contexts.max(axis=0)], axis=1)
+    return box if len(box) <= MOST_BOXED and (box[:, 0] < box[:, 1]).all() else None
 
 
 def _tested(problem: Problem, readings: History, seed: int) -> HeldOut:

@@ -58,7 +58,7 @@ def ratio_to_optimum(run: Run) -> float:
 
 @dataclass(frozen=True)
 class TheoremQuantities:
-    """What the bound of the paper's Theorem 1 is made of. None where something is not known.
+    """What the bound of the paper's Theorem 1 is made of. None if something is not known.
 
     The theorem is about the sum over episodes of the (alpha, beta)-regret, for bounds that are frozen within an episode
     (``every="episode"``). It holds up to constants, so these numbers show how a bound grows; they are not bounds.

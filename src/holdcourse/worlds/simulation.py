@@ -107,7 +107,7 @@ class Run:
     world, seed
         Where it ran, and the seed of the run.
     starts, lengths
-        Of each episode: the action before its first round, and its number of rounds.
+        For each episode: the action before its first round, and its number of rounds.
     contexts
         Shape (T, d).
     actions
@@ -115,7 +115,7 @@ class Run:
     probabilities
         How probable that action was before it was drawn.
     service_costs, movement_costs
-        What each round cost by the world's true costs; movement includes the way from the start of an episode.
+        What each round cost by the world's true costs; movement includes the move from the start of an episode.
     measurements
         What the policy was told.
     learned
@@ -263,8 +263,7 @@ def run_rounds(pilot: Pilot, world: World, questions: Iterable[Question], seed: 
     for t, question in enumerate(questions, first):
         context = question.context
         costs = true_costs(world, t, context)
-        _, view = pilot.look(context, question.allowed, question.forecast, shown_costs(pilot.model, costs))
-        choice = pilot.decide(view)
+        choice = pilot.choose(context, question.allowed, question.forecast, shown_costs(pilot.model, costs))
         pilot.accept(choice)
         measurement = float(world.measure(t, context, choice.action, measurement_noise(seed, t)))
         pilot.learn(choice.action, context, measurement, choice.turn)
@@ -295,7 +294,7 @@ def simulate(
     start
         The action before the first round of an episode: one for all, or one for each.
     seed
-        Of the policy's tree and draws, and of the noise; these are separate streams.
+        Seed of the policy's tree and draws, and of the noise; these are separate streams.
     episodes
         How many of equal length, or the length of each.
     progress

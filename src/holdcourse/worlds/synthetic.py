@@ -62,7 +62,7 @@ def context_sequence(
     rounds
         How many.
     seed
-        Of the draw.
+        Seed of the draw.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class SyntheticWorld:
         Parameters
         ----------
         seed
-            Of the contexts and the function.
+            Seed of the contexts and the function.
         grid
             Points along each axis of the unit square, or along each axis of a unit cube: ``(20, 20)`` is ``20``.
         contexts
@@ -229,7 +229,7 @@ class SyntheticWorld:
         lengthscale, kernel
             A squared exponential kernel over actions and contexts with this length scale, or a kernel of your own.
         metric, problem
-            Of the movement costs; or a whole problem in place of the grid.
+            Metric of the movement costs; or a whole problem instead of the grid.
         noise
             Deviation of a measurement as a share of the range of the cost, rho included: it is added after the weight.
             So a rule that ignores movement does the same at every rho.
@@ -294,7 +294,7 @@ class SyntheticWorld:
     def context_sequence(self, kind: str | ArrayLike = "iid", rounds: int | None = None, seed: int = 0) -> Array:
         """The context of every round, shape (rounds, d); see `holdcourse.worlds.context_sequence`.
 
-        A sequence given in place of `kind` is checked against the contexts of this world.
+        A sequence given instead of `kind` is checked against the contexts of this world.
         """
         sequence = context_sequence(self.contexts, kind, rounds, seed)
         if not isinstance(kind, str):

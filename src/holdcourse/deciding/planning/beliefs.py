@@ -352,7 +352,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class PlayCounts:
     """What was played where, and what trials have cost.
 
     Attributes
@@ -380,7 +380,7 @@ class Played:
         """How many rounds were played."""
         return float(self.counts.sum())
 
-    def with_row(self, seen: Extended) -> Played:
+    def with_row(self, seen: Extended) -> PlayCounts:
         """Make room for a new representative, where nothing was played; what stood in its place goes to the heir."""
         if not seen.new:
             return self
@@ -392,7 +392,7 @@ class Played:
         counts[here], doubtful[here] = 0.0, 0.0
         return replace(self, counts=counts, doubtful=doubtful)
 
-    def heard(self, row: int, action: int, before: Table, after: Table) -> Played:
+    def after_reading(self, row: int, action: int, before: Table, after: Table) -> PlayCounts:
         """Return it after what was measured there has changed what is expected, or has not."""
         fallen = before.expected[row, action] - after.expected[row, action]
         width = before.spread[row, action]
@@ -400,22 +400,22 @@ class Played:
         doubtful[row, action] = float(after.spread[row, action] >= width or fallen > width)
         return replace(self, doubtful=doubtful)
 
-    def after(self, here: int, action: int, charge: float = 0.0) -> Played:
+    def after(self, here: int, action: int, charge: float = 0.0) -> PlayCounts:
         """Return it after one more round, which was a trial if it is charged."""
         counts = self.counts.copy()
         counts[here, action] += 1.0
         return replace(self, counts=counts, spent=self.spent + charge, newest=charge)
 
-    def corrected(self, here: int, chosen: int, action: int) -> Played:
+    def corrected(self, here: int, chosen: int, action: int) -> PlayCounts:
         """Return it after somebody played another action than the chosen one, which is not charged then."""
         counts = self.counts.copy()
         counts[here, chosen] = max(counts[here, chosen] - 1.0, 0.0)
         counts[here, action] += 1.0
         prevented = self.rounds if self.newest > 0 else self.prevented
-        return Played(counts, self.doubtful, max(self.spent - self.newest, 0.0), 0.0, prevented)
+        return PlayCounts(counts, self.doubtful, max(self.spent - self.newest, 0.0), 0.0, prevented)
 
     @classmethod
-    def of(cls, arrays: dict[str, Array]) -> Played:
+    def of(cls, arrays: dict[str, Array]) -> PlayCounts:
         """Read from the arrays of a rule's state."""
         return cls(arrays["played"], arrays["doubtful"], *arrays["trials"].tolist())
 
@@ -439,7 +439,7 @@ class Memory:
     table: Table
     available: Array
     scores: ForecastScores
-    played: Played
+    played: PlayCounts
 
     @classmethod
     def of(cls, state: RuleState, view: View, n: int) -> Memory:
@@ -450,13 +450,13 @@ class Memory:
             none = np.zeros((0, n))
             table = Table(none, none, none, np.zeros(0))
             scores = ForecastScores.empty(dimension)
-            return cls(Chain.empty(dimension), table, np.ones(n), scores, Played(none, none))
+            return cls(Chain.empty(dimension), table, np.ones(n), scores, PlayCounts(none, none))
         return cls(
             Chain(a["contexts"], a["counts"], a["visits"], int(a["here"][0])),
             Table(a["expected"], a["spread"], a["values"], a["refreshed"]),
             a["available"],
             ForecastScores(a["forecasts"], a["past"], a["closeness"]),
-            Played.of(a),
+            PlayCounts.of(a),
         )
 
     def arrays(self) -> dict[str, Array]:

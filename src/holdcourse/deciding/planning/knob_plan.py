@@ -138,11 +138,11 @@ def knob_planner(
         Deviation of a measurement, expected cost, and by how much the settings of one group differ; what is not given
         is fitted.
     width
-        Of the bounds, in deviations: how hopeful it is where it is uncertain.
+        Width of the bounds, in standard deviations: how hopeful it is where it is uncertain.
     max_step
         Longest single move of some knobs, by name.
     maximise
-        What is measured are gains.
+        Measurements are gains, not costs.
 
     Examples
     --------

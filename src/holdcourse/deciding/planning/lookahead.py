@@ -1,6 +1,6 @@
 """The rule for contexts that are time: plan a few rounds ahead on what the model predicts and forecasts say.
 
-Each round it asks the cost model about the next rounds (`costs_at` of times to come), finds the cheapest way through
+Each round it asks the cost model about the next rounds (`costs_at` of times to come), finds the cheapest path through
 them by dynamic programming, backwards from the last one, and takes the first step of it:
 
     V_h(x) = ending(x),    V_k(x) = min over y of c d(x, y) + costs(now + k interval, y) + discount V_{k+1}(y)
@@ -73,7 +73,7 @@ class IssuedForecasts:
 
     @classmethod
     def of(cls, arrays: dict[str, Array]) -> IssuedForecasts | None:
-        """Read from a rule's state; None where there was never a forecast."""
+        """Read from a rule's state; None if there was never a forecast."""
         return cls(*(arrays[name] for name in NAMES)) if NAMES[0] in arrays else None
 
     def arrays(self) -> dict[str, Array]:
@@ -143,22 +143,22 @@ class Lookahead:
     discount
         Weight of each further round.
     optimism
-        Of the costs planned with, in units of the model's own width; needs a cost model that is `OptimisticCosts`.
-        None: costs as the model gives them.
+        How optimistic the costs are that it plans with, in units of the model's own width; needs a cost model that is
+        `OptimisticCosts`. None: costs as the model gives them.
     ending
-        What standing at each action is worth less at the end of the plan than at the best one, (n,); default nothing.
-        It keeps a plan from ending where it would have to come back from.
+        How much worse each action is at the end of the plan than the best one, (n,); default: all are equal. It keeps
+        a plan from ending where it would have to come back from.
     takes_forecasts
         Forecasts are taken and handed to the cost model, which must be `ForecastCosts`; not together with `optimism`.
     anchor
-        In place of `ending`: what ending a plan there costs is this many times the way to where it pays to settle, and
+        In place of `ending`: what ending a plan there costs is this many times the move to where it pays to settle, and
         what settling there costs by the cost model, which must be `SettledCosts`. Above 1, a plan comes back by itself.
 
     Examples
     --------
     >>> import holdcourse as hc
     >>> problem = hc.Problem([0.0, 1.0])
-    >>> rising = hc.costs.KnownCosts(problem, lambda time: [time[0] / 6, 1.0])  # the first action gets dearer
+    >>> rising = hc.costs.KnownCosts(problem, lambda time: [time[0] / 6, 1.0])  # the first action gets more expensive
     >>> mine = hc.Policy("mine", hc.Lookahead(problem, horizon=6), rising, problem)
     >>> [hc.Controller(mine, start=0.0).ask(context=hour).action for hour in (0.0, 3.0, 7.0)]
     [0, 0, 1]

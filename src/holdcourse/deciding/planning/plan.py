@@ -48,14 +48,27 @@ from holdcourse.deciding.planning.beliefs import (
     Chain,
     Closeness,
     Extended,
+    ForecastScores,
     Memory,
-    Played,
+    PlayCounts,
     Table,
     alikeness,
     available_after,
     correlation_lengths,
     out_of_plan,
     read_forecast,
+)
+from holdcourse.deciding.planning.landmarks import (
+    LANDMARKS,
+    SWEPT,
+    WEIGHED,
+    Cells,
+    Landmarks,
+    LandmarkSteps,
+    Search,
+    aligned,
+    best_of_each,
+    of_some,
 )
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, Prospect, RuleState, View
@@ -64,7 +77,7 @@ from holdcourse.learning.costs import Judging, KnownCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
 from holdcourse.learning.kernels import check_kernel
 from holdcourse.movement import offline
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, mean_way
 from holdcourse.movement.steps import LongestStep, longest_step
 
 Array: TypeAlias = NDArray[np.float64]
@@ -78,6 +91,8 @@ CONTEXTS, FEWEST_CONTEXTS = 64, 8  # told apart unless somebody says otherwise
 ENTRIES = 20_000_000  # numbers in each of the plan's tables, a row of n for each context
 CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
 LIKE = 0.5  # correlation lengths; an action played in a context this near was played here as well
+CHEAP_MOVE, EXPENSIVE_MOVE = 0.6, 1.2  # of a round's cost, in the mean: where `cheap_hope` ends, and where hope is full
+OPTIONS = ("forecasts", "max_step", "max_step_cost", "capacity", "discount", "landmarks")  # of a rule, in a recipe
 WAIT = 25  # rounds until a trial is wished for again after somebody prevented one
 
 
@@ -110,19 +125,31 @@ class Steps:
 
     def best(self, here: int, total: Array, allowed: Mask) -> int:
         """Return the allowed action of least move and total cost, (n,); staying where it is as good."""
-        row = self._ways(here)
+        row = self.ways(here)
+        reachable = self._reachable(here, allowed)
+        costs = np.where(reachable, total, np.inf)
+        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+
+    def towards(self, here: int, goal: int, allowed: Mask) -> int:
+        """Return the allowed action nearest to a goal that one step leads to; the goal itself where it does."""
+        reachable = self._reachable(here, allowed)
+        if reachable[goal]:
+            return goal
+        return int(np.argmin(np.where(reachable, self.problem.costs_to(goal), np.inf)))
+
+    def _reachable(self, here: int, allowed: Mask) -> Mask:
+        """Return which allowed actions can be reached in one move, (n,); raises where there is none."""
         reachable = self.possible(here, allowed)
         if not reachable.any():
             raise NoActionLeft(
                 f"no allowed action is within max_step ({self.longest}) of {self.problem.named(here)}; allow it, a "
                 "nearer one, or raise max_step"
             )
-        costs = np.where(reachable, total, np.inf)
-        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+        return reachable
 
     def weighed(self, here: int, action: int, total: Array, allowed: Mask, rounds: int) -> Prospect:
         """Return what `best` weighed when it took an action or, where it stayed, that nearest to paying for the way."""
-        ways = self._ways(here)
+        ways = self.ways(here)
         others = self.possible(here, allowed) & (np.arange(len(total)) != here) & np.isfinite(total)
         if action == here:
             if not others.any():
@@ -136,7 +163,8 @@ class Steps:
         """Return which allowed actions can be reached in one move, (n,)."""
         return allowed if self.longest is None else allowed & self.longest.within(here)
 
-    def _ways(self, here: int) -> Array:
+    def ways(self, here: int) -> Array:
+        """Return what moving to each action costs, (n,)."""
         return self.problem.costs_from(here)
 
     @cached_property
@@ -161,6 +189,71 @@ class Steps:
         if self.longest is not None:
             into[~self.longest.within_all().T] = np.inf
         return into, minplus.nearest_move(into)
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """The plan of a round, over the actions of its table.
+
+    Attributes
+    ----------
+    seen, apart, chances
+        The chain with the present context in it, how far apart its contexts are, and what follows which.
+    table
+        What is believed, and the values after the sweeps.
+    used, part
+        Which share of the optimism is used, and which part of it each action may hope for in the present context; (n,).
+    total
+        What this round and all that follows costs at each action, (n,).
+    scores
+        How well forecasts did.
+    forecast, weights
+        Cost to go if the forecast's first step is sure, (0 or 1, n), and how much each row of values, and this one,
+        counts in the total.
+    """
+
+    seen: Extended
+    apart: Array
+    chances: Array
+    table: Table
+    used: float
+    part: Array
+    total: Array
+    scores: ForecastScores
+    forecast: Array
+    weights: Array
+
+
+def landmarks_for(longest: LongestStep, given: int | None = None) -> int | None:
+    """Return how many landmarks stand for the actions of a problem: as many as are said; None: all are weighed."""
+    problem = longest.problem
+    if given is not None:
+        return given if given < problem.n else None
+    if problem.n <= WEIGHED:
+        return None
+    swept = isinstance(Steps.of(longest).moves, offline.GridMoves | offline.KnobMoves)
+    return None if swept and problem.n <= SWEPT else LANDMARKS
+
+
+def _cheapest(candidates: NDArray[np.int64], totals: Array, ways: Array, here: int) -> int:
+    """Return the candidate of least move and total cost; staying where it is as good."""
+    stays = np.flatnonzero(candidates == here)
+    stay = int(stays[0]) if len(stays) else -1
+    return int(candidates[minplus.cheapest_next(totals - totals.min(), ways[candidates], stay, offline.TIE_TOLERANCE)])
+
+
+def _prospect(
+    candidates: NDArray[np.int64], totals: Array, ways: Array, here: int, goal: int, may_stay: bool, rounds: int
+) -> Prospect:
+    """Return what was weighed when a goal was chosen or, where it stays, that nearest to paying for the way."""
+    cost = dict(zip(candidates.tolist(), totals.tolist(), strict=True))
+    if goal == here:
+        others = candidates != here
+        if not others.any():
+            return Prospect(here, None, 0.0, 0.0, rounds)
+        goal = int(candidates[np.argmin(np.where(others, totals + ways[candidates], np.inf))])
+    worth = cost[here] - cost[goal] if may_stay else 0.0
+    return Prospect(here, goal, worth, float(ways[goal]), rounds, may_stay)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +282,16 @@ class Plan:
     max_step, max_step_cost
         Longest single move, in the units of the settings, and its largest movement cost.
     asked
-        Rows asked anew each round; by default 5, and more where there are few actions.
+        Rows that are asked again each round; by default 5, and more where there are few actions.
     trials
         When an action is tried in a context where it was never played; None: never.
+    cheap_hope
+        Share of the optimism that is used where moves are cheap against a round: there little can be gained, and much
+        of it is spent on looking. All of it is used where a mean move costs more than a round.
+    landmarks
+        About how many actions stand for all in the sweeps, see `holdcourse.deciding.planning.landmarks`; None: all do
+        it, up to 10,000 actions (100,000 on a line or where sweeps run along axes), and some 1,000 above. There are no
+        trials then.
     """
 
     problem: Problem
@@ -207,9 +307,13 @@ class Plan:
     asked: int | None = None
     trials: Trials | None = None
     max_step_cost: float | None = None
+    cheap_hope: float = 1.0
+    landmarks: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("capacity", "sweeps") if self.asked is None else ("capacity", "sweeps", "asked"):
+        for name in ("capacity", "sweeps", "asked", "landmarks"):
+            if name in ("asked", "landmarks") and getattr(self, name) is None:
+                continue
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
         if not 0 <= self.discount < 1:
             raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {plain(self.discount)!r}")
@@ -227,15 +331,58 @@ class Plan:
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Go on elsewhere with everything learned of the contexts: somebody moved us, or an episode begins."""
-        if self.trials is None or not state.arrays or action == state.action:
+        if self.trials is None or self.weighed is not None or not state.arrays or action == state.action:
             return replace(state, action=int(action))
         a = state.arrays
-        played = Played.of(a).corrected(int(a["here"][0]), state.action, int(action))
+        played = PlayCounts.of(a).corrected(int(a["here"][0]), state.action, int(action))
         return replace(state, action=int(action), arrays=a | played.arrays())
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let the context into the chain, plan on it, and choose the best action from here."""
+        if self.weighed is not None:
+            return self._step_by_landmarks(state, view, self.weighed)
         known = Memory.of(state, view, self.problem.n)
+        available = available_after(known.available, view.allowed)
+        plan = self._planned(known, state.action, state.round, view, available, self._steps)
+        chain, table, total = plan.seen.chain, plan.table, plan.total
+        action = self._steps.best(state.action, total, view.allowed)
+
+        played, trial = known.played, None
+        if self.trials is not None:
+            played = self._played(known, state.action if view.at is None else view.at, state, table, plan.seen)
+            if self._learns(view):
+                onward = self.discount * plan.chances[chain.here]
+                possible = self._steps.possible(state.action, view.allowed)
+                doubted = self._doubted(view, chain)
+                hoped = replace(table, spread=plan.used * table.spread)
+                trial = self.trials.choose(
+                    self.problem, played, chain, hoped, plan.apart, onward, state.action, action, possible, doubted
+                )
+            action = action if trial is None else trial.action
+            played = played.after(chain.here, action, 0.0 if trial is None else trial.charge)
+        arrays = Memory(chain, table, available, plan.scores, played).arrays()
+        probabilities = np.zeros(self.problem.n)
+        probabilities[action] = 1.0
+        after = RuleState(action, state.round + 1, state.seed, arrays)
+        if trial is None:
+            prospect = self._steps.weighed(state.action, action, total, view.allowed, self._rounds_ahead)
+            return Choice(after, probabilities, prospect=prospect)
+        return Choice(after, probabilities, trial.in_words(self.problem), trial.excess)
+
+    def _planned(
+        self,
+        known: Memory,
+        place: int,
+        round_number: int,
+        view: View,
+        available: Array,
+        steps: Steps | LandmarkSteps,
+        now: tuple[Array, Array] | None = None,
+    ) -> Planned:
+        """Let the context into the chain and plan on it, over the actions of the table.
+
+        `place` is where the machine is among them; `now` what the present context costs, where that was asked already.
+        """
         context = check_context(view.context, known.chain.points.shape[1])
         contexts, confidence = read_forecast(None if self.forecasts == "ignore" else view.forecast, len(context))
         seen = known.chain.extended(context, self.closeness, self.capacity)
@@ -251,48 +398,91 @@ class Plan:
         trust = confidence * (scores.trust()[: len(contexts)] if self.forecasts == "robust" else 1.0)
 
         table = known.table.with_row(chain.here, seen.nearest, seen.new)
-        table = self._asked_anew(table, chain, known.chain.here, apart, state.round, view)
-        now = self._row(view, context) if view.model is not None and not self.shown else table.row(chain.here)
+        table = self._asked_anew(table, chain, known.chain.here, apart, round_number, view)
+        if now is None:
+            now = self._row(view, context) if view.model is not None and not self.shown else table.row(chain.here)
         stops = np.argmin(self._apart(chain, contexts), axis=0) if len(contexts) else np.zeros(0, dtype=np.int64)
-        part = self._hope(table, alikeness(apart, 1.0), self._occupancy(chances, chain.here, stops, trust))
+        occupancy = self._occupancy(chances, chain.here, stops, trust)
+        used = self._used(abs(float(occupancy @ table.expected[:, place])))
+        part = used * self._hope(table, alikeness(apart, 1.0), occupancy)
 
-        available = available_after(known.available, view.allowed)
         believed = table.expected - part * table.spread
         out = out_of_plan(available)
         if out is not None:
-            believed = believed + np.where(out, 10.0 * (self._steps.reach + np.ptp(believed)), 0.0)
+            believed = believed + np.where(out, 10.0 * (steps.reach + np.ptp(believed)), 0.0)
         values = table.values
         for _ in range(self.sweeps):
-            values = self._steps.backed_up(believed + self.discount * (chances @ values))
+            values = steps.backed_up(believed + self.discount * (chances @ values))
             values = values - values.min()
-        onward = chances[chain.here] @ values
+        onward, forecast, weights = chances[chain.here] @ values, values[:0], chances[chain.here]
         if len(contexts):
-            onward = self._along(contexts, stops, trust, chain, table, part, view, chances, values)
+            onward, forecast = self._along(contexts, stops, trust, chain, table, part, view, chances, values, steps)
+            weights = np.append((1.0 - trust[0]) * weights, trust[0])
         total = now[0] - part[chain.here] * now[1] + self.discount * onward
-        action = self._steps.best(state.action, total, view.allowed)
+        table = replace(table, values=values)
+        told = scores.told(contexts)
+        return Planned(seen, apart, chances, table, used, part[chain.here], total, told, forecast, weights)
 
-        played, trial = known.played, None
-        if self.trials is not None:
-            played = self._played(known, state.action if view.at is None else view.at, state, table, seen)
-            if self._learns(view):
-                onward = self.discount * chances[chain.here]
-                possible = self._steps.possible(state.action, view.allowed)
-                doubted = self._doubted(view, chain)
-                trial = self.trials.choose(
-                    self.problem, played, chain, table, apart, onward, state.action, action, possible, doubted
-                )
-            action = action if trial is None else trial.action
-            played = played.after(chain.here, action, 0.0 if trial is None else trial.charge)
-        arrays = Memory(chain, replace(table, values=values), available, scores.told(contexts), played).arrays()
+    def _step_by_landmarks(self, state: RuleState, view: View, count: int) -> Choice:
+        """Plan over some landmarks, and choose among all actions by what follows from them; see `landmarks`."""
+        known, here = Memory.of(state, view, self.problem.n), state.action
+        context = check_context(view.context, known.chain.points.shape[1])
+        before = Landmarks.of(state.arrays, self.capacity, best_of_each(count, self.capacity))
+        marks = before.now(self._cells, here, int(np.argmin(view.costs)))
+        learned = view.model is not None and not self.shown
+        expected, spread = self._row(view, context) if learned else (view.costs, np.zeros_like(view.costs))
+        settings = marks.settings
+        seen_by = View(
+            view.costs[settings], view.context, view.allowed[settings], view.forecast, of_some(view.model, settings)
+        )
+        now = (expected[settings], spread[settings]) if learned else None
+        known = replace(known, table=self._table_of(marks, before, known, view))
+        available = available_after(known.available, view.allowed)
+        steps = LandmarkSteps.of(self.problem, settings)
+        plan = self._planned(known, marks.place(here), state.round, seen_by, available[settings], steps, now)
+        rows, ways = np.vstack([plan.table.values, plan.forecast]), self._steps.ways(here)
+        search = Search(
+            self.problem, self._cells, expected, spread, view.allowed, ways, settings, plan.part, rows, plan.weights,
+            self.discount,
+        )  # fmt: skip
+        candidates, totals = search.candidates()
+        goal = _cheapest(candidates, totals, ways, here)
+        action = self._steps.towards(here, goal, view.allowed)
+        marks = marks.after(plan.seen.chain.here, search.best_apart(candidates, totals, before.best.shape[1]))
+        arrays = Memory(plan.seen.chain, plan.table, available, plan.scores, known.played).arrays() | marks.arrays()
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
         after = RuleState(action, state.round + 1, state.seed, arrays)
-        if trial is None:
-            rounds = round(1 / (1 - self.discount))
-            return Choice(
-                after, probabilities, prospect=self._steps.weighed(state.action, action, total, view.allowed, rounds)
-            )
-        return Choice(after, probabilities, trial.in_words(self.problem), trial.excess)
+        prospect = _prospect(candidates, totals, ways, here, goal, bool(view.allowed[here]), self._rounds_ahead)
+        words = f"The plan weighs {len(settings):,} landmarks of {self.problem.n:,} settings, and for this round all."
+        if action != goal:
+            words = f"Heads for {self.problem.named(goal)}, in steps. {words}"
+        return Choice(after, probabilities, words, prospect=prospect)
+
+    def _table_of(self, marks: Landmarks, before: Landmarks, known: Memory, view: View) -> Table:
+        """Return what is known of each context at the landmarks of this round; those that are new are asked about."""
+        if not len(before.settings):
+            none = np.zeros((0, len(marks.settings)))
+            return Table(none, none, none, np.zeros(0))
+        table, new = aligned(known.table, self.problem, before.settings, marks.settings)
+        if len(new) and view.model is not None and not self.shown:
+            asked = replace(view, model=of_some(view.model, marks.settings[new]))
+            table.expected[:, new], table.spread[:, new] = self._rows(asked, known.chain.points)
+        return table
+
+    @cached_property
+    def weighed(self) -> int | None:
+        """How many landmarks stand for all actions; None where all are weighed."""
+        return landmarks_for(LongestStep(self.problem, self.max_step, self.max_step_cost), self.landmarks)
+
+    @cached_property
+    def _cells(self) -> Cells:
+        assert self.weighed is not None
+        return Cells.of(self.problem, max(self.weighed // 2, 1))
+
+    @property
+    def _rounds_ahead(self) -> int:
+        return round(1 / (1 - self.discount))
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""
@@ -308,8 +498,23 @@ class Plan:
             "forecasts": self.forecasts,
             **LongestStep(self.problem, self.max_step, self.max_step_cost).describe(),
             "asked": self.asked,
-            "trials": None if self.trials is None else self.trials.describe(),
+            "trials": None if self.trials is None or self.weighed is not None else self.trials.describe(),
+            "cheap_hope": float(self.cheap_hope),
+            **({} if self.weighed is None else {"landmarks": self.weighed, "gives_up": self.gives_up}),
         }
+
+    @property
+    def gives_up(self) -> str:
+        """What weighing landmarks instead of all actions leaves out, in a sentence; empty where all are weighed."""
+        if self.weighed is None:
+            return ""
+        steps = (
+            "" if self._steps.longest is None else ", and a goal beyond the longest step is chosen as if it were not"
+        )
+        return (
+            f"Of {self.problem.n:,} settings about {self.weighed:,} landmarks are weighed as places to go on from in "
+            f"later rounds; for the present round all are. A later stop between landmarks is left out{steps}."
+        )
 
     # -- what a round costs --------------------------------------------------------------------------------------------
 
@@ -355,14 +560,14 @@ class Plan:
         refreshed[rows] = round_number
         return replace(table, expected=expected, spread=spread, refreshed=refreshed)
 
-    def _played(self, known: Memory, at: int, state: RuleState, table: Table, seen: Extended) -> Played:
+    def _played(self, known: Memory, at: int, state: RuleState, table: Table, seen: Extended) -> PlayCounts:
         """Return what was played, with what came of the last round, where `at` was played."""
         played, row = known.played, known.chain.here
         if row >= 0 and at != state.action:
             played = played.corrected(row, state.action, at)
         if row >= 0 and not (seen.new and row == seen.chain.here):
             played = played.with_row(seen)
-            return played.heard(row, at, known.table, table)
+            return played.after_reading(row, at, known.table, table)
         return played.with_row(seen)
 
     def _doubted(self, view: View, chain: Chain) -> Array:
@@ -383,6 +588,18 @@ class Plan:
         covariance = alike @ weighted
         deviation = np.sqrt(np.maximum((weighted * covariance).sum(axis=0), 0.0))
         return np.asarray(covariance / np.where(deviation > 0, deviation, np.inf))
+
+    def _used(self, bill: float) -> float:
+        """Return which share of the optimism is used where a round costs so much."""
+        if self.cheap_hope == 1.0:
+            return 1.0
+        low, high = CHEAP_MOVE * bill, EXPENSIVE_MOVE * bill
+        expensive = 1.0 if self._mean_move >= high else max((self._mean_move - low) / (high - low), 0.0)
+        return self.cheap_hope + (1.0 - self.cheap_hope) * expensive
+
+    @cached_property
+    def _mean_move(self) -> float:
+        return mean_way(self.problem)
 
     def _occupancy(self, chances: Array, here: int, stops: NDArray[np.int64], trust: Array) -> Array:
         """Discounted share of the rounds to come in each context, along the forecast while it is believed."""
@@ -415,8 +632,12 @@ class Plan:
         view: View,
         chances: Array,
         values: Array,
-    ) -> Array:
-        """Return the cost to go after this round, (n,): along the forecast while that is believed, then the chain."""
+        steps: Steps | LandmarkSteps,
+    ) -> tuple[Array, Array]:
+        """Return the cost to go after this round, (n,): along the forecast while that is believed, then the chain.
+
+        And the same if the forecast's first step is sure, (1, n).
+        """
         away = self._apart(chain, contexts)
         after = chances[stops[-1]] @ values
         for step in range(len(contexts) - 1, -1, -1):
@@ -425,10 +646,10 @@ class Plan:
                 expected, spread = table.row(int(stop))
             else:
                 expected, spread = self._row(view, contexts[step])
-            backed = self._steps.backed_up((expected - part[stop] * spread + self.discount * after)[None])[0]
+            backed = steps.backed_up((expected - part[stop] * spread + self.discount * after)[None])
             before = chain.here if step == 0 else stops[step - 1]
-            after = trust[step] * backed + (1.0 - trust[step]) * (chances[before] @ values)
-        return np.asarray(after)
+            after = trust[step] * backed[0] + (1.0 - trust[step]) * (chances[before] @ values)
+        return np.asarray(after), backed
 
     @cached_property
     def _steps(self) -> Steps:
@@ -527,7 +748,7 @@ class Trials:
 
     share: float = 0.01
     rounds: int = 500
-    visits: int = 12
+    visits: int = 5
     plays: int = 3
 
     def __post_init__(self) -> None:
@@ -536,7 +757,7 @@ class Trials:
         for name in ("rounds", "visits", "plays"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
 
-    def budget(self, played: Played, expected: Array) -> float:
+    def budget(self, played: PlayCounts, expected: Array) -> float:
         """Return what trials may cost in all, given what was played and the expected costs, (k, n)."""
         rounds = played.rounds
         bill = float((played.counts * np.abs(expected)).sum())
@@ -545,7 +766,7 @@ class Trials:
     def choose(
         self,
         problem: Problem,
-        played: Played,
+        played: PlayCounts,
         chain: Chain,
         table: Table,
         apart: Array,  # (k, k), correlation lengths
@@ -602,6 +823,7 @@ def planner(
     capacity: int | None = None,
     discount: float = 0.97,
     max_step_cost: float | None = None,
+    landmarks: int | None = None,
     **learning: Unpack[Learning],
 ) -> Policy:
     """Plan on a learned chain of contexts and a learned cost, hopeful where it is uncertain.
@@ -619,10 +841,13 @@ def planner(
         Longest single move, in the units of the settings, and its largest movement cost; known to the plan. See
         `Limits`.
     capacity
-        Most contexts that are told apart; beyond, they are merged. By default 64, and fewer where there are more than
-        300,000 actions, so that the plan keeps some 20 million numbers at most.
+        Most contexts that are told apart; beyond, they are merged. By default 64.
     discount
         Weight of each further round in the plan.
+    landmarks
+        About how many settings the plan weighs where there are more than it can: some 1,000 by default, where there are
+        more than 10,000 settings, or 100,000 on a line, a grid with ``metric="cityblock"`` or most grids of knobs. See
+        `holdcourse.deciding.planning.landmarks` for how they are chosen and what is given up.
     learning
         See `Learning`; the width is 1.75 unless given.
 
@@ -644,14 +869,16 @@ def planner(
     scale = context_scale
     if scale is None and period is None and not isinstance(kernel, str):
         scale = correlation_lengths(kernel)
+    longest = longest_step(problem, max_step, max_step_cost)
     rule = Plan(
         problem,
         Closeness.of(scale, period),
-        capacity=_capacity(problem, capacity),
+        capacity=_capacity(longest, capacity, landmarks),
         discount=discount,
         forecasts=forecasts,
         max_step=max_step,
         max_step_cost=max_step_cost,
+        landmarks=landmarks,
         trials=Trials() if isinstance(kernel, str) else None,  # who gives a kernel knows what it says
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
@@ -669,6 +896,7 @@ def planner_known(
     capacity: int | None = None,
     discount: float = 0.97,
     max_step_cost: float | None = None,
+    landmarks: int | None = None,
     maximise: bool = False,
 ) -> Policy:
     """Plan with true costs: it is shown those of the present context and remembers those of earlier ones.
@@ -683,23 +911,27 @@ def planner_known(
     rule = Plan(
         problem,
         Closeness.of(context_scale, period),
-        capacity=_capacity(problem, capacity),
+        capacity=_capacity(longest_step(problem, max_step, max_step_cost), capacity, landmarks),
         discount=discount,
         shared=False,
         shown=True,
         forecasts=forecasts,
         max_step=max_step,
         max_step_cost=max_step_cost,
+        landmarks=landmarks,
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
     return named("planner-known", rule, KnownCosts(problem, maximise=maximise), problem, options)
 
 
-def _capacity(problem: Problem, given: int | None) -> int:
+def _capacity(longest: LongestStep, given: int | None, landmarks: int | None) -> int:
     """Return how many contexts are told apart: as many as are said, or as fit."""
-    return min(CONTEXTS, max(ENTRIES // problem.n, FEWEST_CONTEXTS)) if given is None else given
+    if given is not None:
+        return given
+    weighed = landmarks_for(longest, None if landmarks is None else whole_number(landmarks, "landmarks", 1))
+    return min(CONTEXTS, max(ENTRIES // (weighed or longest.problem.n), FEWEST_CONTEXTS))
 
 
 def _options_of(rule: Plan) -> dict[str, Any]:
     """Return what a recipe records of the rule; its closeness follows from the other options."""
-    return {name: getattr(rule, name) for name in ("forecasts", "max_step", "max_step_cost", "capacity", "discount")}
+    return {name: getattr(rule, name) for name in OPTIONS}

@@ -190,12 +190,11 @@ class _Predictor:
     """A posterior's word about single readings, in the unit in which it learns and in that of the readings."""
 
     def __init__(self, post: Posterior) -> None:
-        self.post = post
-        # The two private names: what is learned may be logarithms, and bands are those of what is learned.
-        fitted = isinstance(post, FittedPosterior)
-        self.inner: Posterior = post._inner if isinstance(post, FittedPosterior) else post
-        self.log = fitted and bool(getattr(post, "_log", False))
-        self.widening = float(getattr(post, "widening", 1.0))
+        self.post, self.inner, self.log, self.widening = post, post, False, 1.0
+        if isinstance(
+            post, FittedPosterior
+        ):  # what it learns may be logarithms, and bands are those of what is learned
+            self.inner, self.log, self.widening = post.inner, post.log, post.widening
         self.noise_variance = self.inner.prior.noise_variance
 
     def inside(self, actions: Indices, contexts: Array) -> tuple[Array, Array]:

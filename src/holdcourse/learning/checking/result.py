@@ -33,7 +33,7 @@ class Axis:
     low, high
         Its range in the history.
     length_scale
-        The shortest that was fitted, in its own unit: costs differ where it changes by as much. None where the kernel
+        The shortest that was fitted, in its own unit: costs differ where it changes by as much. None if the kernel
         has none.
     growth
         By which share the error of the predictions grows when this number is taken from another reading; NaN where
@@ -188,7 +188,7 @@ class ModelCheck:
         return tuple(in_words(self))
 
     def as_values(self) -> dict[str, Any]:
-        """Return all of it in JSON values; what is no number is None."""
+        """Return all of it in JSON values; anything that is not a number is None."""
         lists = ("fold", "predicted", "deviation", "low", "high", "by_constant", "by_setting", "wrong", "counts")
         return {
             "enough": self.enough,
@@ -220,7 +220,7 @@ class ModelCheck:
             return f"ModelCheck({len(self.history)} readings, too few)"
         return (
             f"ModelCheck({len(self.history)} readings, explains {percent(self.explained)}, "
-            f"95 % bands held {percent(self.coverage[0.95])})"
+            f"95 % bands contain {percent(self.coverage[0.95])})"
         )
 
     @property

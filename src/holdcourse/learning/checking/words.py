@@ -24,7 +24,7 @@ def in_words(check: ModelCheck) -> Iterable[str]:
     t = len(check.history)
     if not check.enough:
         readings = "There are no readings" if t == 0 else f"There {'are' if t > 1 else 'is'} {_count(t, 'reading')}"
-        yield f"{readings}: too few to check a model on, for which it takes {FEWEST}."
+        yield f"{readings}, too few to check a model: that takes {FEWEST} or more."
         yield from _words_on_settings(check)
         return
     yield _words_on_errors(check)
@@ -43,24 +43,25 @@ def _words_on_errors(check: ModelCheck) -> str:
     begin = (
         f"Each of {int(check.fold[-1]) + 1} blocks of the {len(check.history)} readings was predicted from the others"
     )
-    size = f"it is off by {_said(check.error)} on average, the median reading being "
+    size = f"its mean error is {_said(check.error)}, and the median reading is "
     size += _said(float(np.median(check.measured)))
     if math.isnan(check.explained):
-        return f"{begin}: all are alike, so that there is nothing to explain."
+        return f"{begin}: all are alike, so there is nothing to explain."
     if check.explained <= 0:
         return (
-            f"{begin}: the model predicts no better than their mean, and this history teaches it nothing yet; {size}."
+            f"{begin}: the model predicts no better than their mean, so it has learned nothing from this history yet; "
+            f"{size}."
         )
     beyond = check.explained_beyond_settings
     rest = "no more than the mean of each setting does"
     if beyond > 0:
-        rest = f"{percent(beyond)} of what the mean of each setting leaves"
+        rest = f"{percent(beyond)} of the variation within each setting"
     return f"{begin}: the model explains {percent(check.explained)} of their variation ({rest}); {size}."
 
 
 def _words_on_bands(check: ModelCheck) -> str:
     held = check.coverage
-    sentence = f"Its 95 % bands held {percent(held[0.95])} of the readings, its 50 % bands {percent(held[0.5])}"
+    sentence = f"Its 95 % bands contain {percent(held[0.95])} of the readings, its 50 % bands {percent(held[0.5])}"
     if held[0.95] < TOO_NARROW:
         return f"{sentence}: it is surer than it should be."
     return f"{sentence}{': it is less sure than it could be' if held[0.5] > TOO_WIDE else ''}."
@@ -73,7 +74,7 @@ def _words_on_settings(check: ModelCheck) -> Iterable[str]:
     most = int(check.counts.argmax())
     if never == n - 1 and n > 1:
         only = _setting(check.problem, most)
-        yield f"Only one of {n} settings was ever measured ({only}): what the others cost cannot be known from this."
+        yield f"Only one of {n} settings was ever measured ({only}): this history cannot tell what the others cost."
         return
     if never or hardly:
         told = [f"{never} of {n} settings {'was' if never == 1 else 'were'} never tried"] if never else []
@@ -81,7 +82,7 @@ def _words_on_settings(check: ModelCheck) -> Iterable[str]:
             told.append(f"{hardly} {'more' if never else f'of {n} settings'} in fewer than five readings")
         guess = f"{' and '.join(told)}: what they cost is a guess from their neighbours"
         if check.enough and unsure:
-            guess += f", and of {unsure} settings the model is still more than half as unsure as before any reading"
+            guess += f". The model is still more than half as unsure about {unsure} settings as without any reading"
         yield f"{guess}."
     share = float(check.counts[most] / check.counts.sum())
     if check.enough and n > 1 and share > MOSTLY:
@@ -92,14 +93,15 @@ def _words_on_axes(check: ModelCheck) -> Iterable[str]:
     seen = sorted((axis for axis in check.contexts if axis.visible), key=lambda axis: -axis.growth)
     if seen:
         told = [f"{axis.name} (errors {_larger(axis.growth)} without it)" for axis in seen]
-        yield f"What makes a difference: {_listed(told, 4)}."
+        yield f"The cost depends on {_listed(told, 4)}."
     axes = [*check.contexts, *(check.settings if len(np.unique(check.history.actions)) > 1 else ())]
     useless = [axis.name for axis in axes if axis.varied and not axis.visible]
     if useless:
-        yield f"{_begin(_listed(useless, 4))} {_verb(useless, 'makes', 'make')} no difference that can be seen here."
+        yield f"{_begin(_listed(useless, 4))} {_verb(useless, 'makes', 'make')} no visible difference here."
     fixed = [axis.name for axis in axes if not axis.varied]
     if fixed:
-        yield f"{_begin(_listed(fixed, 4))} never changed: what {_verb(fixed, 'it does', 'they do')} cannot be known."
+        effects = _verb(fixed, "its effect", "their effects")
+        yield f"{_begin(_listed(fixed, 4))} never changed, so {effects} cannot be known."
 
 
 def _words_on_corners(check: ModelCheck) -> Iterable[str]:
@@ -107,8 +109,8 @@ def _words_on_corners(check: ModelCheck) -> Iterable[str]:
     followed = [name for name, share in zip(names, check.together, strict=True) if share > TOGETHER]
     if followed:
         yield (
-            f"Settings were changed together with {_listed(followed, 3)}: which of them made the difference cannot be "
-            "told."
+            f"Settings were changed together with {_listed(followed, 3)}, so nobody can tell which of them made the "
+            "difference."
         )
     matter = {axis.name for axis in check.contexts if axis.visible}
     corners = [corner for corner in check.corners if corner.axis in matter]
@@ -119,7 +121,7 @@ def _words_on_corners(check: ModelCheck) -> Iterable[str]:
             tried.setdefault(corner.action, []).append(where)
         told = [f"{_setting(check.problem, action)} at {_listed(where, 3)}" for action, where in tried.items()]
         verb = _verb(tried, "setting was", "settings were")
-        yield f"{len(tried)} {verb} tried in a corner of the contexts only: {_listed(told, 2, '; ')}."
+        yield f"{len(tried)} {verb} tried only in a narrow range of conditions: {_listed(told, 2, '; ')}."
 
 
 def _words_on_wrong(check: ModelCheck) -> Iterable[str]:
@@ -132,7 +134,7 @@ def _words_on_wrong(check: ModelCheck) -> Iterable[str]:
     ]
     look = "looks" if len(told) == 1 else "look"
     yield (
-        f"{_count(len(told), 'reading')} {look} wrong: {_listed(told, 3)}; rows are counted from 0. Correct such "
+        f"{_count(len(told), 'reading')} {look} wrong: {_listed(told, 3)}. Rows are counted from 0. Correct such "
         "readings, or leave them out."
     )
 

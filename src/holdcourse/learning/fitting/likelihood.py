@@ -34,7 +34,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse._numeric.likelihood import exponents, pulled
+from holdcourse._numeric.gp import exponents, pulled
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, Kernel, summed

@@ -22,10 +22,10 @@ from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, check_kernel
 from holdcourse.learning.posteriors.adaptive import AdaptivePosterior
 from holdcourse.learning.posteriors.basis import Layout
 from holdcourse.learning.posteriors.capped import CappedPosterior
-from holdcourse.learning.posteriors.exact import ExactPosterior
+from holdcourse.learning.posteriors.exact import ExactPosterior, Prior, PriorMean
 from holdcourse.learning.posteriors.fitted import FittedPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
-from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean
+from holdcourse.learning.posteriors.protocol import Posterior
 from holdcourse.learning.posteriors.temporal import TemporalPosterior, why_not_temporal
 from holdcourse.movement.problem import Problem
 

@@ -21,9 +21,9 @@ from holdcourse.archive import require_arrays
 from holdcourse.learning.history import History, check_context
 from holdcourse.learning.posteriors.basis import MAX_WEIGHTS, Layout
 from holdcourse.learning.posteriors.capped import KEPT, CappedPosterior, Kept
-from holdcourse.learning.posteriors.exact import ExactPosterior
+from holdcourse.learning.posteriors.exact import ExactPosterior, Prior, check_tolerance
+from holdcourse.learning.posteriors.fitted import DelegatingPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
-from holdcourse.learning.posteriors.protocol import DelegatingPosterior, Prior, check_tolerance
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -44,8 +44,8 @@ from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import check_contexts
 from holdcourse.learning.kernels import MATRIX_ACTIONS, Kernel
+from holdcourse.learning.posteriors.exact import Prior, check_tolerance, logger
 from holdcourse.learning.posteriors.features import many_features
-from holdcourse.learning.posteriors.protocol import Prior, check_tolerance, logger
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]

@@ -55,8 +55,8 @@ from holdcourse.learning.posteriors.basis import (
     require_sound,
     restored,
 )
+from holdcourse.learning.posteriors.exact import VARIANCE_FLOOR, Prior, logger
 from holdcourse.learning.posteriors.flat import packed, unpacked
-from holdcourse.learning.posteriors.protocol import VARIANCE_FLOOR, Prior, logger
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -329,6 +329,13 @@ class CappedPosterior:
         some = [self._predict(checked[k : k + step]) for k in range(0, max(len(checked), 1), step)]
         return np.concatenate([mean for mean, _ in some]), np.concatenate([std for _, std in some])
 
+    def predict_of(self, contexts: ArrayLike, actions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Mean and standard deviation of m actions in each of k contexts, (k, m) and (k, m)."""
+        checked = check_contexts(contexts, self.dimension)
+        found = [self._predict(context[None], actions) for context in checked]
+        mean, std = (np.array([pair[j][0] for pair in found]).reshape(len(checked), len(actions)) for j in range(2))
+        return mean, std
+
     def truncation_bound(self, std: Array) -> Array:
         """What the basis leaves out is in `std` already: 0 everywhere."""
         return np.zeros_like(std)
@@ -395,9 +402,14 @@ class CappedPosterior:
             self._S -= G.T @ G
             self._pending = 0
 
-    def _predict(self, contexts: Array) -> tuple[Array, Array]:
+    def _predict(self, contexts: Array, actions: Indices | None = None) -> tuple[Array, Array]:
+        """Predict some actions, or all."""
         basis, k = self._basis, len(contexts)
-        mean, (psi, left) = self.prior.means(contexts), basis.features(contexts)
+        psi, left = basis.features(contexts)
+        if actions is None:
+            mean, Phi = self.prior.means(contexts), basis.Phi
+        else:
+            mean, Phi, left = self.prior.means_of(contexts, actions), basis.Phi[actions], left[:, actions]
         if not basis.size or not k:
             return mean, np.sqrt(left)
         R, ends = len(basis.begins), [*basis.begins[1:].tolist(), basis.size]
@@ -412,8 +424,8 @@ class CappedPosterior:
             known = np.add.reduceat(self._G[: self._pending] * factors[:, None], basis.begins, axis=2)  # (k, p, R)
             X -= known.transpose(0, 2, 1) @ known
         X *= basis.twice
-        mean = mean + np.add.reduceat(self._w * factors, basis.begins, axis=1) @ basis.Phi.T
-        variance = ((basis.Phi @ X) * basis.Phi).sum(axis=2)
+        mean = mean + np.add.reduceat(self._w * factors, basis.begins, axis=1) @ Phi.T
+        variance = ((Phi @ X) * Phi).sum(axis=2)
         floor = VARIANCE_FLOOR * self.prior.scale
         return mean, np.sqrt(np.maximum(variance, floor) + left)
 

@@ -1,4 +1,7 @@
-r"""The exact posterior: every measurement is kept, one round costs O(t^2 + (t + n) u^2).
+r"""The prior, and the exact posterior, against which all others are measured.
+
+The prior is what is believed before the first measurement: the kernel, the mean, and the noise of a measurement. The
+exact posterior keeps every measurement; one round costs O(t^2 + (t + n) u^2).
 
 ======  ==============================================================================================  ============
 symbol  meaning                                                                                         shape
@@ -20,8 +23,11 @@ because rounding then grows with the square root of the condition number.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -29,12 +35,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric.gp import grouped, whiten
 from holdcourse.archive import require_arrays
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.checks import float_array, is_finite
+from holdcourse.errors import InvalidInput, TooLarge, plain
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
-from holdcourse.learning.posteriors.protocol import VARIANCE_FLOOR, Prior, logger, predict_each
+from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel
+from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
+PriorMean: TypeAlias = float | ArrayLike | Callable[[Array, Array], Any]
 
+NOISE_FLOOR = 1e-10  # of the prior variance: below, K + lambda I cannot be factored in double precision
+VARIANCE_FLOOR = 1e-15  # of the prior variance: what is left of a difference of numbers that agree to rounding
 MAX_HISTORY = 10_000  # measurements learned at once: R and its copy while it grows take 1.2 GB
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the prior variance of the measurement
 ARRAYS = (
@@ -48,6 +59,136 @@ ARRAYS = (
     "first_seen",
     "group",
 )
+logger = logging.getLogger("holdcourse.learning.posteriors")
+
+
+class Prior:
+    """Kernel, prior mean and noise, checked once.
+
+    Parameters
+    ----------
+    problem, kernel
+        The actions, and the covariance of the cost over actions and contexts.
+    noise_std
+        Standard deviation of a measurement.
+    prior_mean
+        A number; (n,), one per action; or ``f(actions, context) -> (n,)`` with the (n, d) coordinates of all actions
+        and one context vector (it may return one number for all).
+    regularisation
+        The variance lambda added to the diagonal; the noise variance unless given.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        kernel: AnyKernel,
+        noise_std: float = 0.1,
+        prior_mean: PriorMean = 0.0,
+        regularisation: float | None = None,
+    ) -> None:
+        self.problem = problem
+        self.kernel = kernel
+        if not (is_finite(noise_std) and noise_std >= 0):
+            raise InvalidInput(f"noise_std must be 0 or more, got {plain(noise_std)!r}")
+        if regularisation is not None and not (is_finite(regularisation) and regularisation >= 0):
+            raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {plain(regularisation)!r}")
+        if problem.n <= MATRIX_ACTIONS:
+            among_actions = [part.action_covariance(problem) for part in kernel.parts]
+            self.action_covariances = [
+                part.variance * matrix for part, matrix in zip(kernel.parts, among_actions, strict=True)
+            ]
+            self._own = [np.diag(matrix).copy() for matrix in among_actions]
+        else:
+            self._own = [part.action_variances(problem) for part in kernel.parts]
+        self.action_variances = [part.variance * own for part, own in zip(kernel.parts, self._own, strict=True)]
+        self.scale = float(sum(own.max() for own in self.action_variances))
+        if not np.isfinite(self.scale):
+            raise InvalidInput(f"the kernel gives a prior variance of {self.scale}; lower its variance")
+        self.noise_std = float(noise_std)
+        wanted = self.noise_std**2 if regularisation is None else float(regularisation)
+        self.noise_variance = max(wanted, NOISE_FLOOR * self.scale)
+        if self.noise_variance > wanted:
+            logger.info(
+                "noise variance raised from %g to %g so that the posterior can be computed", wanted, self.noise_variance
+            )
+        self._mean = prior_mean if callable(prior_mean) else _checked_mean(prior_mean, problem.n)
+
+    @cached_property
+    def action_covariances(self) -> list[Array]:
+        """Covariance between the actions in each part of the kernel, its variance included; (n, n) each.
+
+        Where there are many actions, and not a matrix of the user's, this is an error: learn with features instead.
+        """
+        return [part.variance * part.action_covariance(self.problem) for part in self.kernel.parts]
+
+    def mean(self, context: Array) -> Array:
+        """Prior mean of every action in one context, shape (n,)."""
+        if not callable(self._mean):
+            return self._mean
+        given = float_array(self._mean(self.problem.actions, context), "what prior_mean gives")
+        if given.shape not in ((), (1,), (self.problem.n,)):
+            raise InvalidInput(f"prior_mean gave shape {given.shape}; it must give ({self.problem.n},), or one number")
+        values = np.broadcast_to(given, (self.problem.n,))
+        if not np.isfinite(values).all():
+            action = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise InvalidInput(f"prior_mean gave {values[action]} for action {action} in context {context.tolist()}")
+        return values
+
+    def variances(self, contexts: Array) -> Array:
+        """Prior variance of every action in each of the contexts (k, d); shape (k, n)."""
+        total = np.zeros((len(contexts), self.problem.n))
+        for part, own in zip(self.kernel.parts, self._own, strict=True):
+            total += part.variance * part.context_variances(contexts)[:, None] * own
+        return total
+
+    def means_of(self, contexts: Array, actions: NDArray[np.int64]) -> Array:
+        """Prior mean of m actions in each of the contexts (k, d); shape (k, m)."""
+        if not callable(self._mean):
+            return np.repeat(self._mean[actions][None], len(contexts), axis=0)
+        return np.array([self.mean(context)[actions] for context in contexts]).reshape(len(contexts), len(actions))
+
+    def describe(self) -> dict[str, Any]:
+        """Kernel, noise and prior mean in JSON values; equal priors give equal descriptions."""
+        mean = describe_mean(self._mean)
+        return {
+            "kernel": self.kernel.describe(),
+            "noise_std": self.noise_std,
+            "noise_variance": self.noise_variance,
+            "prior_mean": mean,
+        }
+
+    def means(self, contexts: Array) -> Array:
+        """Prior mean of every action in each of the contexts (k, d); shape (k, n)."""
+        if not callable(self._mean):
+            return np.repeat(self._mean[None], len(contexts), axis=0)
+        return np.array([self.mean(context) for context in contexts]).reshape(len(contexts), self.problem.n)
+
+
+def check_tolerance(tolerance: float | None) -> None:
+    """Raise unless it is the share of the prior variance that a posterior may discard, if one was given."""
+    if tolerance is not None and not (is_finite(tolerance) and 0.0 <= tolerance < 1.0):
+        raise InvalidInput(f"tolerance must be a share of the prior variance, 0 to 1, got {plain(tolerance)!r}")
+
+
+def describe_mean(mean: PriorMean) -> str:
+    """A function's name, or a fingerprint of the numbers."""
+    if callable(mean):
+        return str(getattr(mean, "__qualname__", type(mean).__qualname__))
+    return hashlib.sha256(np.array(mean, dtype=np.float64).tobytes()).hexdigest()[:16]
+
+
+def _checked_mean(mean: Any, n: int) -> Array:
+    try:
+        values = np.array(mean, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(2, np.nan)
+    if values.shape not in ((), (n,)) or not np.isfinite(values).all():
+        raise InvalidInput(
+            f"prior_mean must be a finite number, {n} of them (one per action), or a function, got {mean!r}"
+        )
+    values = np.broadcast_to(values, (n,)).copy()
+    values.setflags(write=False)
+    return values
 
 
 class ExactPosterior:
@@ -238,3 +379,10 @@ class ExactPosterior:
         """Sum (parts, t) over the measurements of each distinct action: (parts, u)."""
         u = len(self._first_seen)
         return np.array([np.bincount(self._group, weights=row, minlength=u) for row in values])
+
+
+def predict_each(predict: Callable[[Array], tuple[Array, Array]], contexts: Array, n: int) -> tuple[Array, Array]:
+    """`Posterior.predict_at` by one prediction of n actions for each of the contexts (k, d), which were checked."""
+    predictions = [predict(context) for context in contexts]
+    mean, std = (np.array([pair[k] for pair in predictions]).reshape(len(contexts), n) for k in range(2))
+    return mean, std

@@ -134,6 +134,7 @@ def inducing_features(
         worst = worst[left[worst] > tolerance * largest]
         if not len(worst):
             break
+        del features  # before the next are made: they may take a gigabyte
         chosen = np.concatenate([chosen, worst])
     _, V = np.linalg.eigh(features.T @ features)
     turn = np.ascontiguousarray(V[:, ::-1])

@@ -16,6 +16,11 @@ kept: those that the others cannot explain are set aside, and those that were cl
 explained by now. But a kernel can be sure of a place, and wrong: where most readings of a place, three at least,
 surprise it, they are believed.
 
+**What has changed for good.** A machine is replaced, a filter is cleaned, and what was read before is no longer true.
+Where most of the last readings at places that were known surprise, and many of them are unlike anything read there
+before (`ChangeWatch`), all readings before them are forgotten, and the kernel is fitted to what is left, from where it
+was. So the bounds are open again. `changes` counts how often that was.
+
 **In which unit.** Costs that are positive and vary in proportion are learned as logarithms, where that makes the
 readings more likely. What is predicted is in the unit of the readings all the same.
 
@@ -38,17 +43,13 @@ from holdcourse.archive import prefixed, require_arrays, under
 from holdcourse.learning.fitting.search import Fit, Search, fit_from_json, fit_to_json
 from holdcourse.learning.history import History, check_context, check_measurement, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel
-from holdcourse.learning.posteriors.protocol import (
-    DelegatingPosterior,
-    Posterior,
-    Prior,
-    PriorMean,
-    Told,
-    describe_mean,
-)
+from holdcourse.learning.posteriors.exact import Prior, PriorMean, describe_mean
+from holdcourse.learning.posteriors.protocol import BatchPosterior, Posterior, Told, predict_some
 from holdcourse.learning.posteriors.readings import (
     CLIPPED,
     KNOWN,
+    SURPRISING,
+    ChangeWatch,
     Flags,
     Readings,
     absurd,
@@ -82,16 +83,23 @@ REJECTED = 12.0  # deviations
 # Costs are expected to vary by this share of their usual size, until it is known better; or by half of what a move
 # costs, as there would be little to control otherwise, but by no more than their size.
 SCALE_FLOOR, FLOOR_OF_A_WAY, SCALE_FLOOR_MOST = 0.25, 0.5, 1.0
+# It is known better after so many readings: costs on a high level, a meter's 1e9 and some, vary by far less. Of the
+# scatter; plants whose costs vary by a percent of their size do not notice.
+SCATTER_KNOWN, FLOOR_OF_SCATTER = 64, 100.0
 REACH = 0.4  # of usual length scales: what was read is expected to tell of near settings and contexts only
 REMEMBERED, FIRST_WEIGHT = 100.0, 10.0  # readings over which the widening looks back, and that it begins with
 
 
 class Judgement(NamedTuple):
-    """What is learned of a reading, its weight, and the row of an earlier one, set aside, that it confirms."""
+    """What is learned of a reading, its weight, and the row of an earlier one, set aside, that it confirms.
+
+    `watched`: whether it surprised at a place that was known; None at others.
+    """
 
     learned: float
     weight: float
     confirmed: int | None = None
+    watched: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +113,53 @@ class Found:
     log: bool
     readings: Readings
     inner: Posterior | None
+
+
+class DelegatingPosterior:
+    """Answers questions by the posterior inside it; how that one changes is for the subclass to say."""
+
+    _inner: Posterior
+
+    @property
+    def inner(self) -> Posterior:
+        """The posterior that answers at present; in its own unit where that is another."""
+        return self._inner
+
+    @property
+    def method(self) -> str:
+        """The method by which it computes at present."""
+        return self._inner.method
+
+    @property
+    def predicts_alike(self) -> bool:
+        """Whether `predict_at` of several contexts gives, to the last bit, what `predict` of each gives."""
+        return isinstance(self._inner, BatchPosterior) and self._inner.predicts_alike
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the measurements in use, under the prior in use."""
+        return self._inner.log_marginal_likelihood
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements in use."""
+        return self._inner.information_gain
+
+    def predict(self, context: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        return self._inner.predict(context)
+
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return self._inner.predict_at(contexts)
+
+    def predict_of(self, contexts: ArrayLike, actions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Mean and standard deviation of m actions in each of k contexts, (k, m) and (k, m)."""
+        return predict_some(self._inner, contexts, actions)
+
+    def truncation_bound(self, std: Array) -> Array:
+        """How much larger than `std`, as predicted, the exact deviation may be."""
+        return self._inner.truncation_bound(std)
 
 
 class FittedPosterior(DelegatingPosterior):
@@ -138,6 +193,7 @@ class FittedPosterior(DelegatingPosterior):
         self._compared = 0  # readings when both units were last compared
         self._began = -1  # readings kept when the fit under way began; -1: there is none
         self._since = 0  # readings told since then
+        self._watch = ChangeWatch()
         self._surprise = (FIRST_WEIGHT, 1.0)  # weight, and mean square of the standardised residuals
         self._job: Job | None = None
         self._inner = choose(self._prior(None))
@@ -171,6 +227,11 @@ class FittedPosterior(DelegatingPosterior):
         """Factor on the deviations that the readings have shown to be needed, at least 1."""
         return max(1.0, math.sqrt(self._surprise[1]))
 
+    @property
+    def changes(self) -> int:
+        """How often everything read before was forgotten, because it was no longer true."""
+        return self._watch.changes
+
     def doubted(self) -> frozenset[Told]:
         """Of the readings kept, those that are not believed: action, context and what was told."""
         if not self._readings.aside.any():
@@ -179,6 +240,13 @@ class FittedPosterior(DelegatingPosterior):
         return frozenset(
             zip(rows.actions.tolist(), map(tuple, rows.contexts.tolist()), rows.told.tolist(), strict=True)
         )
+
+    def believed(self) -> History:
+        """The readings kept that are believed, in the unit in which they are learned."""
+        if not self._log:
+            return self._readings.trusted()
+        positive = replace(self._readings, aside=self._readings.aside | (self._readings.learned <= 0))
+        return logarithms(positive.trusted())
 
     @property
     def reason(self) -> str:
@@ -197,6 +265,10 @@ class FittedPosterior(DelegatingPosterior):
     def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
         return self._in_unit(*self._inner.predict_at(contexts))
+
+    def predict_of(self, contexts: ArrayLike, actions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Mean and standard deviation of m actions in each of k contexts, (k, m) and (k, m)."""
+        return self._in_unit(*predict_some(self._inner, contexts, actions))
 
     def _in_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
         """Turn what the posterior inside predicts into costs.
@@ -236,6 +308,11 @@ class FittedPosterior(DelegatingPosterior):
         if judged.weight > 0:
             self._learn(History([action], vector[None], [judged.learned]))
         self._keep(one, np.array([judged.learned]), np.array([judged.weight == 0.0]))
+        if judged.watched is not None:
+            self._watch = self._watch.with_reading(len(self._readings) - 1, judged.watched)
+        if self._has_changed():
+            self._forget()
+            return 1.0
         if judged.confirmed is not None:  # a surprise that lasts: the kernel no longer fits
             self._next = min(self._next, self._counted())
         self._go_on()
@@ -293,23 +370,44 @@ class FittedPosterior(DelegatingPosterior):
         """Compare a reading with what was expected of it, and take note of how far off it was."""
         mean, std = self._inner.predict(context)
         expected, left = float(mean[action]), float(std[action]) ** 2
-        spread = self.widening * math.sqrt(left + self._inner.prior.noise_variance)
+        widening = self.widening
+        spread = widening * math.sqrt(left + self._inner.prior.noise_variance)
         off = (self._scaled(y) - expected) / spread
         known = left < KNOWN * float(self._inner.prior.variances(context[None])[0, action])
         clipped = CLIPPED if known else 2 * CLIPPED
         before, weight = self._surprise, min(self._surprise[0] + 1.0, REMEMBERED)
         self._surprise = weight, self._surprise[1] + (min(abs(off), CLIPPED) ** 2 - self._surprise[1]) / weight
+        watched = abs(off) * widening > SURPRISING if known else None
         if abs(off) <= clipped:
-            return Judgement(y, 1.0)
+            return Judgement(y, 1.0, None, watched)
         absurd = not math.isfinite(off) or self._absurd(y)
         confirmed = None if absurd else self._doubted_before(action, context, expected, off > 0)
         if confirmed is not None:
-            return Judgement(y, 1.0, confirmed)
+            return Judgement(y, 1.0, confirmed, watched)
         if absurd or (known and abs(off) > REJECTED):
             self._surprise = before  # what is not believed does not widen the bands
-            return Judgement(y, 0.0)
+            return Judgement(y, 0.0, None, None if absurd else watched)
         edge = expected + math.copysign(clipped * spread, off)
-        return Judgement(math.exp(edge) if self._log else edge, clipped / abs(off))
+        return Judgement(math.exp(edge) if self._log else edge, clipped / abs(off), None, watched)
+
+    def _has_changed(self) -> bool:
+        """Whether what was read before is no longer true."""
+        watch = self._watch
+        return watch.suspects(self._observations) and watch.sees_change(self._readings, math.sqrt(self.noise_variance))
+
+    def _forget(self) -> None:
+        """Begin again with the readings since the first of those that surprised."""
+        since = self._readings.rows(slice(int(self._watch.surprising[0]), None))
+        without_logarithm = since.told <= 0 if self._log else np.zeros(len(since), dtype=np.bool_)
+        since = replace(since, learned=since.told.copy(), aside=without_logarithm)
+        self._readings, self._given = since, self._observations - len(since)
+        self._watch = self._watch.after_change(self._observations)
+        self._surprise = FIRST_WEIGHT, 1.0
+        self._began, self._since, self._job = -1, 0, None
+        found = self._search(since, self._fit, self._log, False)
+        if found.inner is None:
+            found = replace(found, inner=self._learned_under(found.fit, found.log, found.readings.trusted()))
+        self._take_over(found)
 
     def _scaled(self, y: float) -> float:
         """A reading in the unit of the posterior inside."""
@@ -357,12 +455,17 @@ class FittedPosterior(DelegatingPosterior):
             if self._since >= LAG:
                 self._take_over(self._job.result())
         elif self._counted() >= self._next:
-            self._readings = self._readings.thinned()
+            self._thin()
             if self._observations <= AT_ONCE:
                 self._take_over(self._search(self._readings, self._fit, self._log, self._compares()))
             else:
                 self._began, self._since = len(self._readings), 0
                 self._job = self._begun()
+
+    def _thin(self) -> None:
+        thinned = self._readings.thinned()
+        if thinned is not self._readings:  # rows have other numbers now
+            self._readings, self._watch = thinned, self._watch.emptied()
 
     def _counted(self) -> int:
         """Readings by which fits are made: a few that are set aside change nothing, many are looked at again."""
@@ -429,6 +532,8 @@ class FittedPosterior(DelegatingPosterior):
 
     def _one_fit(self, history: History, last: Fit | None, floor: float) -> Fit:
         restarts = RESTARTS if last is None else 0
+        if len(history) >= SCATTER_KNOWN:
+            floor = min(floor, FLOOR_OF_SCATTER * float(history.measurements.std()))
         search = Search(
             self._problem,
             None,
@@ -483,6 +588,7 @@ class FittedPosterior(DelegatingPosterior):
         return self._readings.arrays() | {
             "counts": np.array(counts, dtype=np.int64),
             "surprise": np.array(self._surprise),
+            **self._watch.arrays(),
             "fit": np.frombuffer(fit_to_json(self._fit).encode(), dtype=np.uint8),
             **prefixed("inner.", self._inner.state()),
         }
@@ -490,6 +596,7 @@ class FittedPosterior(DelegatingPosterior):
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
         require_arrays(arrays, ("counts", "surprise", "fit"), "a fitted posterior")
+        watch = ChangeWatch.from_arrays(arrays)
         readings = Readings.from_arrays(arrays, self._problem)
         fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self._prior_mean)
         self._inner = self._choose(self._prior(fit)).restore(under("inner.", arrays))
@@ -499,6 +606,7 @@ class FittedPosterior(DelegatingPosterior):
         )
         self._log = bool(log)
         self._surprise = float(arrays["surprise"][0]), float(arrays["surprise"][1])
+        self._watch = watch
         self._job = self._begun() if self._began >= 0 else None
         return self
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -43,7 +44,8 @@ from holdcourse.archive import require_arrays
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.posteriors.basis import Layout, require_sound
-from holdcourse.learning.posteriors.protocol import Prior, logger, predict_each
+from holdcourse.learning.posteriors.exact import Prior, logger, predict_each
+from holdcourse.learning.posteriors.lowest import FeatureBoxes, Lowest
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -179,6 +181,7 @@ class FlatPosterior:
         self._observations = 0
         self._log_likelihood = 0.0
         self._gain = 0.0
+        self._boxes: FeatureBoxes | None = None  # made when somebody asks for the lowest bound alone
         self._prepare()
 
     @property
@@ -269,6 +272,37 @@ class FlatPosterior:
             mean[block], std[block] = self._predicted_each(rows[block])
         return mean, std
 
+    def predict_of(self, contexts: ArrayLike, actions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Mean and standard deviation of m actions in each of k contexts, (k, m) and (k, m)."""
+        rows = check_contexts(contexts, self.layout.dimension)
+        Phi = self._Phi[actions]
+        columns = np.asfortranarray(Phi.T)
+        mean, variance = self.prior.means_of(rows, actions), np.empty((len(rows), len(actions)))
+        for k, e in enumerate(rows):
+            psi, missed = self._features(e)
+            self._swept(psi)
+            mean[k] += Phi @ self._v
+            variance[k] = variances(self._X, columns) + (0.0 if missed is None else missed[actions])
+        return mean, np.sqrt(variance)
+
+    def lowest(
+        self, context: Any, width: float, sign: float = 1.0, allowed: NDArray[np.bool_] | None = None
+    ) -> Lowest | None:
+        """Return the allowed action of least sign * mean - width * deviation without a pass over all actions.
+
+        None where that would be slower, or cannot be done: see `learning.posteriors.lowest`.
+        """
+        e = check_context(context, self.layout.dimension)
+        points, mean = self.prior.problem.points, self.prior.mean(e)
+        psi, missed = self._features(e)
+        if points is None or missed is not None or mean.min() < mean.max():
+            return None
+        if self._boxes is None:
+            self._boxes = FeatureBoxes.of(points, self._Phi)
+        self._swept(psi)
+        found = self._boxes.lowest(self._X, self._v, width, sign, allowed)
+        return None if found is None else replace(found, cost=found.cost + sign * float(mean[0]))
+
     def truncation_bound(self, std: Array) -> Array:
         """Give the B of the bound: the exact deviation lies between `std`, as predicted, and ``std + B``."""
         ratio = math.sqrt(self._observations / self.prior.noise_variance)
@@ -326,6 +360,7 @@ class FlatPosterior:
         self._X = np.zeros((self._Phi.shape[1], self._Phi.shape[1]))
         self._v = np.zeros(self._Phi.shape[1])
         self._known: dict[bytes, tuple[Array, Array | None]] = {}
+        self._boxes = None
 
     def _features(self, e: Array) -> tuple[Array, Array | None]:
         """Features of a context and the prior variance, per action, that they miss; None where it is covered."""
@@ -341,10 +376,14 @@ class FlatPosterior:
         return self._predicted(e, *self._features(e))
 
     def _predicted(self, e: Array, psi: Array, missed: Array | None) -> tuple[Array, Array]:
-        sweep(self._S, self._g, self._c, psi, self.layout.start, self.layout.column, self._w, self._X, self._v)
-        self._c = 0.0
+        self._swept(psi)
         variance = variances(self._X, self._columns)
         return self.prior.mean(e) + self._Phi @ self._v, np.sqrt(variance if missed is None else variance + missed)
+
+    def _swept(self, psi: Array) -> None:
+        """Make the pending change, and leave in X and v what the weights say of a context with these features."""
+        sweep(self._S, self._g, self._c, psi, self.layout.start, self.layout.column, self._w, self._X, self._v)
+        self._c = 0.0
 
     def _predicted_each(self, contexts: Array) -> tuple[Array, Array]:
         """`_predict` of each of the contexts (k, d), to the last bit, in as few calls as that allows."""

@@ -40,7 +40,7 @@ from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.learning.posteriors.basis import principal_features
-from holdcourse.learning.posteriors.protocol import VARIANCE_FLOOR, Prior, check_tolerance
+from holdcourse.learning.posteriors.exact import VARIANCE_FLOOR, Prior, check_tolerance
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]

@@ -18,9 +18,9 @@ from anyio.to_thread import run_sync
 
 from holdcourse.running.events import Settings, from_plain, plain
 from holdcourse.service.core.clients import Caller, never
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.data_folder import DataFolder
-from holdcourse.service.core.fleet import Fleet
-from holdcourse.service.core.jobs import Finished, Job
+from holdcourse.service.core.jobs import Job, JobResult
 from holdcourse.service.core.planning import planned
 from holdcourse.service.core.processes import Workers
 from holdcourse.service.core.requests import Config, PlanGiven
@@ -35,40 +35,40 @@ def is_long_to_create(config: Config) -> bool:
     return config.readings is not None or len(measured) > AT_ONCE
 
 
-async def create(fleet: Fleet, config: Config, key: str | None, caller: Caller) -> Job:
+async def create(controllers: Controllers, config: Config, key: str | None, caller: Caller) -> Job:
     """Begin to make a controller, or find the job that does."""
     name = config.id
-    sent, asked = await fleet.parse(lambda: _sent(config))  # a history may be long
+    sent, asked = await controllers.parse(lambda: _sent(config))  # a history may be long
 
-    async def doing(job: Job, workers: Workers) -> Finished:
-        assert isinstance(fleet.store, DataFolder)  # else there are no jobs
+    async def doing(job: Job, workers: Workers) -> JobResult:
+        assert isinstance(controllers.store, DataFolder)  # else there are no jobs
         unfinished: Path | None = None
-        is_new = not await run_sync(fleet.exists, name)
+        is_new = not await run_sync(controllers.exists, name)
         try:
             if is_new:
-                unfinished, _ = await run_sync(fleet.store.next_epoch, name, f"{job.id}-")
+                unfinished, _ = await run_sync(controllers.store.next_epoch, name, f"{job.id}-")
             given = {
                 "config": sent,
-                "folder": str(fleet.store.path),
+                "folder": str(controllers.store.path),
                 "unfinished": None if unfinished is None else str(unfinished),
                 "author": None if caller.author is None else plain(caller.author),
             }
             made = await workers.do("create", given, _teller(job))
             settings = from_plain(Settings, made["settings"], "the settings")
             if unfinished is not None:
-                await fleet.jobs.settled(job)
-            state, is_new = await fleet.take_over(settings, unfinished, replace(caller, left=never))
+                await controllers.jobs.settled(job)
+            state, is_new = await controllers.take_over(settings, unfinished, replace(caller, left=never))
         finally:
             if unfinished is not None:
                 await run_sync(_discard, unfinished)
-        return Finished(state, is_new)
+        return JobResult(state, is_new)
 
-    return await fleet.jobs.begin("create", name, asked, key, caller, doing)
+    return await controllers.jobs.begin("create", name, asked, key, caller, doing)
 
 
-def _folder(fleet: Fleet) -> Path:
-    assert isinstance(fleet.store, DataFolder)  # else there are no jobs
-    return fleet.store.path
+def _folder(controllers: Controllers) -> Path:
+    assert isinstance(controllers.store, DataFolder)  # else there are no jobs
+    return controllers.store.path
 
 
 def _sent(config: Config) -> tuple[str, bytes]:
@@ -77,32 +77,32 @@ def _sent(config: Config) -> tuple[str, bytes]:
     return text, hashlib.sha256(text.encode()).digest()
 
 
-async def verify(fleet: Fleet, name: str, full: bool | None, key: str | None, caller: Caller) -> Job:
+async def verify(controllers: Controllers, name: str, full: bool | None, key: str | None, caller: Caller) -> Job:
     """Begin to verify a controller's records."""
 
-    async def doing(job: Job, workers: Workers) -> Finished:
-        paths = [str(path) for path in await run_sync(fleet.store.epochs, name)]
-        return Finished(await workers.do("verify", {"paths": paths, "full": full}, _teller(job)))
+    async def doing(job: Job, workers: Workers) -> JobResult:
+        paths = [str(path) for path in await run_sync(controllers.store.epochs, name)]
+        return JobResult(await workers.do("verify", {"paths": paths, "full": full}, _teller(job)))
 
-    return await fleet.jobs.begin("verify", name, json.dumps(full).encode(), key, caller, doing)
+    return await controllers.jobs.begin("verify", name, json.dumps(full).encode(), key, caller, doing)
 
 
-async def plan_trial(fleet: Fleet, name: str, wanted: PlanGiven, key: str | None, caller: Caller) -> Job:
+async def plan_trial(controllers: Controllers, name: str, wanted: PlanGiven, key: str | None, caller: Caller) -> Job:
     """Begin to plan a trial of a controller's policy."""
-    await fleet.opened(name)
+    await controllers.opened(name)
 
-    async def doing(job: Job, workers: Workers) -> Finished:
-        settings = (await fleet.opened(name)).view.settings
-        given: dict[str, Any] = {"folder": str(_folder(fleet)), "settings": plain(settings)}
-        return Finished(await workers.do("plan", given | {"wanted": plain_request(wanted)}, _teller(job)))
+    async def doing(job: Job, workers: Workers) -> JobResult:
+        settings = (await controllers.opened(name)).view.settings
+        given: dict[str, Any] = {"folder": str(_folder(controllers)), "settings": plain(settings)}
+        return JobResult(await workers.do("plan", given | {"wanted": plain_request(wanted)}, _teller(job)))
 
-    return await fleet.jobs.begin("plan", name, wanted.model_dump_json().encode(), key, caller, doing)
+    return await controllers.jobs.begin("plan", name, wanted.model_dump_json().encode(), key, caller, doing)
 
 
-async def plan_at_once(fleet: Fleet, name: str, wanted: PlanGiven) -> Callable[[], dict[str, Any]]:
+async def plan_at_once(controllers: Controllers, name: str, wanted: PlanGiven) -> Callable[[], dict[str, Any]]:
     """Return what plans a trial while the client waits, where there are no jobs."""
-    settings = (await fleet.opened(name)).view.settings
-    return lambda: planned(fleet.store, settings, plain_request(wanted), lambda share, words: None)
+    settings = (await controllers.opened(name)).view.settings
+    return lambda: planned(controllers.store, settings, plain_request(wanted), lambda share, words: None)
 
 
 def _teller(job: Job) -> Callable[[float, str], None]:

@@ -127,7 +127,7 @@ class Lane:
 
         def gone(_: asyncio.Future[None]) -> None:
             if not place.done():
-                place.set_exception(ClientLeft("the client left before it was his turn; nothing was done"))
+                place.set_exception(ClientLeft("the client disconnected before its turn; nothing was done"))
 
         watching = asyncio.ensure_future(caller.left())
         watching.add_done_callback(gone)

@@ -6,9 +6,10 @@
     DIR/holdcourse.lock                   held by the server that runs here
     DIR/controllers/<id>/epoch-0001.db    a record, see `running.log`; the next epoch names this one's last hash
     DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
+    DIR/fleets/<id>/epoch-0001.db         the record of a fleet, of which there is one
     DIR/jobs/<id>.json                    a job: what was asked for, and what came of it
     DIR/journal.jsonl                     what no controller's record can hold, see `journal`
-    DIR/deleted/<id>-...                  a controller on its way out
+    DIR/deleted/<id>-...                  a controller, or a fleet, on its way out
 
 All of it is for the service's user only. Old epochs may be moved away; their numbers are never given again.
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:  # it needs an extra
 
 logger = logging.getLogger("holdcourse.service")
 
+CONTROLLERS, FLEETS = "controllers", "fleets"
 DELETED, DELETION = "deleted", "deletion.json"
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
@@ -56,13 +58,15 @@ class DataFolder:
     """
 
     leases: Leases | None = None  # all controllers are this server's
+    kind = CONTROLLERS  # whose records it is asked for
+    fleets: DataFolder | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes: Path | None = path
         try:
             archive.make_folder(path.parent)
-            for folder in (path, path / "controllers", path / "jobs"):
+            for folder in (path, path / CONTROLLERS, path / FLEETS, path / "jobs"):
                 archive.make_folder(folder, private=True)
                 archive.sync_folder(folder)  # a server that was killed may not have come to it
             self._lock = _locked(path / "holdcourse.lock")
@@ -71,13 +75,16 @@ class DataFolder:
         try:
             self._check_format()
             self._warn_if_open_to_others()
-            for left_over in (path / "controllers").glob(f"**/{UNFINISHED}*"):
-                _remove(left_over)  # a crash came before it was answered
-            for intended in (path / "controllers").glob(f"*/{DELETION}"):
-                intended.unlink()  # likewise: the controller stays
+            for kind in (CONTROLLERS, FLEETS):
+                for left_over in (path / kind).glob(f"**/{UNFINISHED}*"):
+                    _remove(left_over)  # a crash came before it was answered
+                for intended in (path / kind).glob(f"*/{DELETION}"):
+                    intended.unlink()  # likewise: the controller stays
         except BaseException:
             self.close()
             raise
+        self.fleets = self.of_running_server(path)
+        self.fleets.kind = FLEETS
 
     @classmethod
     def of_running_server(cls, path: Path) -> DataFolder:
@@ -97,11 +104,11 @@ class DataFolder:
 
     def ids(self) -> list[str]:
         """List the controllers in the folder."""
-        return sorted(folder.name for folder in (self.path / "controllers").iterdir() if self.epochs(folder.name))
+        return sorted(folder.name for folder in (self.path / self.kind).iterdir() if self.epochs(folder.name))
 
     def folder(self, controller: str) -> Path:
         """Return the folder of a controller's records."""
-        return self.path / "controllers" / controller
+        return self.path / self.kind / controller
 
     def place(self, controller: str) -> str:
         """Say where the records of a controller are."""
@@ -202,10 +209,10 @@ class DataFolder:
 
     def copy_to(self, controller: str, file: IO[bytes]) -> None:
         """Write a consistent copy of a controller as a zip, while it runs; unpacked, it is a data folder."""
-        write_zip(controller, self.epochs(controller), file)
+        write_zip(f"{self.kind}/{controller}", self.epochs(controller), file)
 
     def _warn_if_open_to_others(self) -> None:
-        folders = [self.path, self.path / "controllers", *(self.folder(name) for name in self.ids())]
+        folders = [self.path, self.path / self.kind, *(self.folder(name) for name in self.ids())]
         wide = [folder for folder in folders if os.name == "posix" and folder.stat().st_mode & OTHERS]
         if wide:
             shown = ", ".join(map(str, wide[:3])) + (f" and {len(wide) - 3} more" if len(wide) > 3 else "")

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from holdcourse.errors import MissingExtra
 from holdcourse.running.events import Settings
-from holdcourse.service.core import epochs, inspection
+from holdcourse.service.core import configuration, inspection
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.tables.spreadsheet import write_rows
 
@@ -193,7 +193,7 @@ def _told_apart(contexts: Sequence[Column], others: Sequence[Column]) -> list[Co
 
 def _values(hosted: Hosted, epoch: int) -> list[Any]:
     """Return the settings of an epoch as people call them."""
-    problem = epochs.problem_of(hosted.records.beginning(epoch))
+    problem = configuration.problem_of(hosted.records.beginning(epoch))
     return [problem.value(action) for action in range(problem.n)]
 
 

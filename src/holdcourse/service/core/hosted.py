@@ -4,8 +4,8 @@ The machine's own program asks and tells, round by round. An operator sets mode,
 an operator's request under a key that was carried out before changes nothing, whatever came in between: the answer is
 the state as it is now. Whatever is answered is on disk before.
 
-Not safe for several threads at once: the fleet gives each controller one turn at a time. What others look at meanwhile
-is `view`, which is replaced as a whole after every change.
+Not safe for several threads at once: `Controllers` gives each one turn at a time. What others look at meanwhile is
+`view`, which is replaced as a whole after every change.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from holdcourse.running.limits import settings_within
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Learned
 from holdcourse.running.witness import Witness
-from holdcourse.service.core import epochs, idempotency, ledger, records, status
+from holdcourse.service.core import configuration, epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.ledger import Ledger, plain_value
 from holdcourse.service.core.notices import UNTOLD
@@ -161,7 +161,7 @@ class Hosted:
         if self.ledger.archived is not None and not archived:
             since = self.ledger.archived
             who = "" if since.by is None else f" by {since.by.name}"
-            words = f"{self.id} was archived at {since.at}{who} ({since.remark}) and is only looked at"
+            words = f"{self.id} was archived at {since.at}{who} ({since.remark}) and can only be looked at"
             raise ControllerPutAway(f"{words}; bring it back with POST /controllers/{self.id}/restore")
 
     def catch_up(self) -> list[Event[Body]]:
@@ -399,8 +399,8 @@ class Hosted:
         cause = Cause(key=key, by=self._author)
         if told.epoch == self.epoch:
             with computing():
-                booking = ledger.Rebooking(self.controller.log, decision, cause)
-                self.controller.retract(decision, reason, booking=booking)
+                observer = ledger.RetractionLedger(self.controller.log, decision, cause)
+                self.controller.retract(decision, reason, observer=observer)
             self.catch_up()
             self.publish()
         else:
@@ -485,7 +485,7 @@ class Hosted:
             waiting = [asked.round for asked in self.ledger.pending.values()]
             return waiting[-1] if waiting else controller.session.round
         if key is None:
-            words = f"say which round is asked, e.g. {controller.session.round}, or send an Idempotency-Key"
+            words = f"say which round you ask for, e.g. {controller.session.round}, or send an Idempotency-Key"
             raise RoundNeeded(f"several decisions may be pending: {words}")
         return controller.session.round
 
@@ -543,8 +543,8 @@ class Hosted:
         def problem() -> Problem:
             return self._problem_after(before, given)
 
-        changes = epochs.with_indices(epochs.with_numbers(given, before, problem), problem)
-        settings = epochs.merged(self.ledger.settings, changes)
+        changes = configuration.with_indices(configuration.with_numbers(given, before, problem), problem)
+        settings = configuration.merged(self.ledger.settings, changes)
         after = plain(settings)
         differing = [name for name in {**before, **after} if after.get(name) != before.get(name)]
         # What has its default is left out above; written down it must be, as what it is.
@@ -599,12 +599,12 @@ class Hosted:
 
     def _problem_after(self, before: Mapping[str, Any], changes: Mapping[str, Any]) -> Problem:
         """Return the problem with some settings changed; the present one where it is the same."""
-        same = all(changes.get(name, before[name]) == before[name] for name in epochs.PROBLEM_SETTINGS)
+        same = all(changes.get(name, before[name]) == before[name] for name in configuration.PROBLEM_SETTINGS)
         with computing():
             if same:
                 return self._problem
             units = {**before["units"], **changes.get("units", {})}
-            return epochs.problem_given({**before, **changes, "units": units})
+            return configuration.problem_given({**before, **changes, "units": units})
 
     def _problem_under(self, key: str | None) -> Problem:
         """Return the problem that a request is about: the one of then, where its key was used before."""

@@ -94,7 +94,7 @@ def same_tell(
         recorded |= {"reference": body.reference}
         given |= {"reference": reference}
     if recorded != given:
-        raise Conflict(f"{body.id} was told {recorded}, now {given}; a measurement is told once", recorded, given)
+        raise Conflict(f"{body.id} was told {recorded}, now {given}; it can be told only once", recorded, given)
     return tell_answer(Event(told.number, told.at, body))
 
 
@@ -105,7 +105,9 @@ def same_retraction(retracted: Event[Body], decision: str, reason: str, key: str
         raise _other_use(key, retracted, _purpose(body), f"retract {decision}")
     recorded, given = {"decision": body.id, "reason": body.reason}, {"decision": decision, "reason": reason}
     if recorded != given:
-        raise Conflict(f"{body.id} was taken back as {recorded}, now {given}; it is done once", recorded, given)
+        raise Conflict(
+            f"{body.id} was taken back as {recorded}, now {given}; it can be done only once", recorded, given
+        )
 
 
 def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any) -> Conflict:

@@ -16,7 +16,7 @@ from holdcourse.running import audit
 from holdcourse.running.events import Ask
 from holdcourse.running.log import Log
 from holdcourse.running.storage import Location
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration, epochs
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value, shown_problem
@@ -126,7 +126,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
 
 def config(hosted: Hosted, *, with_history: bool) -> dict[str, Any]:
     """Return the settings in force as people write them, with the measurements that it started from if wanted."""
-    found = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
+    found = configuration.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
     measured = hosted.records.history() if with_history else None
     if measured is not None:
         first = epochs.recorded_problem(hosted.records.path(1))
@@ -191,7 +191,8 @@ def verified(
         decisions = sum(map(_decisions, paths))
         if full is False or (full is None and decisions > DECIDED_AGAIN):
             words = (
-                f"every event is as it was written; its {decisions} decisions were not decided again (full=true does)"
+                f"every event is as it was written; its {decisions} decisions were not repeated (full=true repeats "
+                "them)"
             )
             return _verdict(True, events, paths, words)
         for number, path in enumerate(paths):
@@ -205,21 +206,24 @@ def verified(
                 return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
     except HoldcourseError as error:
         return _verdict(False, events, paths, str(error))
-    words = f"every event is as it was written, and all {decisions} decisions come out the same again"
+    words = f"every event is as it was written, and all {decisions} decisions come out the same when repeated"
     return _verdict(True, events, paths, words)
 
 
 def trial(paths: Sequence[Location]) -> dict[str, Any] | None:
-    """Return what the newest trial has measured so far; None where none was made, or it was ended."""
-    newest = Log.read(paths[-1], checked=False)
-    try:
-        made = newest.about.recipe is not None and newest.about.recipe["policy"] == "trial"
-    finally:
-        newest.close()
-    if not made:
+    """Return what the newest trial has measured, also after it was ended; None where none was made."""
+    if not any(_on_trial(path) for path in paths):
         return None
     found = read_trial(*paths, checked=False)
     return to_data(found, answer(found.blocks, cycle=found.day))
+
+
+def _on_trial(path: Location) -> bool:
+    log = Log.read(path, checked=False)
+    try:
+        return log.about.recipe is not None and log.about.recipe["policy"] == "trial"
+    finally:
+        log.close()
 
 
 def model_check(hosted: Hosted) -> dict[str, Any]:

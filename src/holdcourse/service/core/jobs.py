@@ -40,7 +40,7 @@ WAITING_EACH = 8
 KEPT = 256  # jobs, the newest; older ones are forgotten, with their keys
 
 
-class Finished(NamedTuple):
+class JobResult(NamedTuple):
     """What came of a job: the answer, and whether something new was made."""
 
     result: dict[str, Any]
@@ -94,7 +94,7 @@ class Job:
         return kept | {"by": None if self.by is None else plain(self.by)}
 
 
-Doing: TypeAlias = Callable[[Job, Workers], Awaitable[Finished]]
+Doing: TypeAlias = Callable[[Job, Workers], Awaitable[JobResult]]
 
 
 class Jobs:

@@ -452,8 +452,8 @@ def _reweighed(before: Entry, now: Entry, paid: Price) -> Reweighed:
     return Reweighed(now.decision.id, now.weight, there - then)
 
 
-class Rebooking:
-    """Books the rounds again that are lived through again because a measurement was taken back.
+class RetractionLedger:
+    """Books rounds anew that are lived through again because a measurement was taken back.
 
     What the alternatives would have cost, and how far off each measurement was, is then said by a model that never
     knew it.
@@ -508,7 +508,7 @@ class Rebooking:
         booked, _ = tell_details(self._book, problem, body.id, body.measurement, taken, entry, off, learned, price)
         self._book.take_in(Event(event.number, event.at, replace(body, extra=booked)))
 
-    def booked(self) -> tuple[RetractDetails, list[Note]]:
+    def details(self) -> tuple[RetractDetails, list[Note]]:
         """The sums without the measurement, and which alarms are over."""
         self._settle()
         book = self._book
@@ -547,8 +547,8 @@ def alarm_notes(window: AlarmWindow, open_kinds: Sequence[str]) -> list[AlarmRai
     if "calibration" not in open_kinds and count >= ENOUGH and outside >= RAISED_AT * count:
         message = (
             f"{outside} of the last {count} measurements were outside the band that the model predicted (expected: "
-            f"about {count / 22:.0f}). The sensor may be wrong, or the model: something may have changed, or may last "
-            "from round to round, that the context does not show"
+            f"about {count / 22:.0f}). The sensor may be wrong, or the costs may depend on something that has changed "
+            "or that the context does not show"
         )
         notes.append(AlarmRaised("calibration", message))
     if "calibration" in open_kinds and outside <= CLEARED_AT * count:
@@ -569,9 +569,9 @@ def reading_notes(ledger: Ledger, said: Sequence[str], *, believed: bool) -> lis
     is_open = "reading" in ledger.alarms
     cleared: list[AlarmRaised | AlarmCleared] = [AlarmCleared("reading")] if is_open else []
     if said:
-        remedy = "It is not learned and counts in no sum. If it was wrong, take it back (retract)."
+        remedy = "The model ignores it, and it counts in no sum. If it was wrong, take it back (retract)."
         if len(said) > 1:
-            remedy = "They are not learned and count in no sum. Take back (retract) what was wrong."
+            remedy = "The model ignores them, and they count in no sum. Take back (retract) those that were wrong."
         return [*cleared, AlarmRaised("reading", f"{'; '.join(said)}. {remedy}")]
     return cleared if believed or ledger.tells_since + 1 >= REMINDED else []
 

@@ -77,7 +77,7 @@ class Notice:
 
 
 class Target(Protocol):
-    """Somebody who is told."""
+    """Somebody who is told of alarms."""
 
     @property
     def called(self) -> str:
@@ -104,7 +104,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Chosen(Section):
+class AlarmFilter(Section):
     """Of whom and what somebody is told; without, of everything.
 
     Attributes
@@ -133,7 +133,7 @@ class Chosen(Section):
         return (not self.controllers or controller in self.controllers) and (not self.kinds or kind in self.kinds)
 
 
-class Webhook(Chosen):
+class Webhook(AlarmFilter):
     """An address that takes a POST of JSON, signed."""
 
     url: str
@@ -158,7 +158,7 @@ class Webhook(Chosen):
 
     @property
     def together(self) -> int:
-        """One for each request."""
+        """How many alarms go out together: one in each request."""
         return 1
 
     def check(self) -> None:
@@ -203,7 +203,7 @@ class _Stays(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_Stays)
 
 
-class Email(Chosen):
+class Email(AlarmFilter):
     """A mail server, and to whom."""
 
     host: str = Field(min_length=1)
@@ -237,7 +237,7 @@ class Email(Chosen):
 
     @property
     def together(self) -> int:
-        """As many as a person can read."""
+        """How many alarms go out together: as many as a person can read."""
         return 50
 
     def check(self) -> None:
@@ -299,14 +299,14 @@ class NotifyFile(Section):
         names = [target.called for target in self.targets]
         twice = next((name for name in names if names.count(name) > 1), None)
         if not names:
-            raise ValueError("nobody is told: give a section [[webhook]] or [[email]]")
+            raise ValueError("nobody would receive alarms: give a section [[webhook]] or [[email]]")
         if twice is not None:
-            raise ValueError(f"two are called {twice!r}; give them a name each")
+            raise ValueError(f"two targets are called {twice!r}; give each its own name")
         return self
 
     @property
     def targets(self) -> tuple[Webhook | Email, ...]:
-        """All who are told."""
+        """All who are told of alarms, webhooks first."""
         return (*self.webhook, *self.email)
 
 

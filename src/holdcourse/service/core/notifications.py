@@ -33,7 +33,7 @@ from holdcourse.service.core.clients import SERVICE
 from holdcourse.service.core.notices import KINDS, UNTOLD, Event, Notice, NotifyFile, Target
 
 if TYPE_CHECKING:
-    from holdcourse.service.core.fleet import Fleet
+    from holdcourse.service.core.controllers import Controllers
 
 logger = logging.getLogger("holdcourse.service")
 
@@ -81,7 +81,7 @@ class Silence:
 
 
 @dataclass
-class Said:
+class SentNotice:
     """What a target was told of an alarm: the words, how often, and when last (seconds since 1970)."""
 
     notice: Notice
@@ -90,12 +90,12 @@ class Said:
 
 
 @dataclass
-class Post:
+class Outbox:
     """A target's queue, by alarm, and how it fares."""
 
     target: Target
     waiting: dict[tuple[str, str, str], Notice] = field(default_factory=dict)
-    said: dict[tuple[str, str, str], Said] = field(default_factory=dict)
+    said: dict[tuple[str, str, str], SentNotice] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("sent", "failed", "dropped"), 0))
     failing_since: float | None = None  # monotonic
     error: str = ""
@@ -129,7 +129,7 @@ class Notifier:
         self._file, self._path = file, folder / FILE
         self._open_alarms, self._untold, self._wall = open_alarms, untold, wall
         self._lock, self._wake = threading.Lock(), threading.Condition()
-        self.posts = {target.called: Post(target) for target in file.targets}
+        self.outboxes = {target.called: Outbox(target) for target in file.targets}
         self.silences: dict[str, Silence] = {}
         self._wished: dict[tuple[str, bool], float] = {}  # what controllers were asked to record, and when
         self._stopping = False
@@ -139,7 +139,7 @@ class Notifier:
     def start(self) -> None:
         """Look and deliver from now on, in threads."""
         jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._watch, ())]
-        jobs += [(self._deliver, (post,)) for post in self.posts.values()]
+        jobs += [(self._deliver, (outbox,)) for outbox in self.outboxes.values()]
         for job, given in jobs:
             self._threads.append(threading.Thread(target=job, args=given, name="holdcourse notifier", daemon=True))
             self._threads[-1].start()
@@ -169,53 +169,53 @@ class Notifier:
         alarms = [alarm for alarm in found if alarm.kind != UNTOLD]
         keys = {alarm.key for alarm in alarms}
         with self._lock:
-            for post in self.posts.values():
+            for outbox in self.outboxes.values():
                 for alarm in alarms:
-                    if post.target.wants(alarm.controller, alarm.kind):
-                        self._consider(post, alarm, now)
-                known = {*post.said, *post.waiting}
-                self._consider_cleared(post, keys | {key for key in known if key[0] in unknown}, now)
+                    if outbox.target.wants(alarm.controller, alarm.kind):
+                        self._consider(outbox, alarm, now)
+                known = {*outbox.said, *outbox.waiting}
+                self._consider_cleared(outbox, keys | {key for key in known if key[0] in unknown}, now)
         with self._wake:
             self._wake.notify_all()
         self._complain({alarm.controller for alarm in found if alarm.kind == UNTOLD})
 
-    def _consider(self, post: Post, alarm: OpenAlarm, now: float) -> None:
-        said = post.said.get(alarm.key)
+    def _consider(self, outbox: Outbox, alarm: OpenAlarm, now: float) -> None:
+        said = outbox.said.get(alarm.key)
         if alarm.acknowledged or self._is_silent(alarm.controller, alarm.kind, now):
-            post.waiting.pop(alarm.key, None)
+            outbox.waiting.pop(alarm.key, None)
             return
-        if alarm.key in post.waiting:
+        if alarm.key in outbox.waiting:
             return
         if said is None:
-            self._put(post, alarm.key, _notice("raised", alarm, 0))
+            self._put(outbox, alarm.key, _notice("raised", alarm, 0))
         elif self._file.repeat is not None and now - said.last >= self._file.repeat:
-            self._put(post, alarm.key, _notice("repeated", alarm, said.times))
+            self._put(outbox, alarm.key, _notice("repeated", alarm, said.times))
 
-    def _consider_cleared(self, post: Post, keys: set[tuple[str, str, str]], now: float) -> None:
+    def _consider_cleared(self, outbox: Outbox, keys: set[tuple[str, str, str]], now: float) -> None:
         for key in [
-            key for key in post.waiting if key not in keys and post.waiting[key].event in ("raised", "repeated")
+            key for key in outbox.waiting if key not in keys and outbox.waiting[key].event in ("raised", "repeated")
         ]:
-            if key not in post.said:  # it is over before anybody could be told: both are said at once
-                notice = post.waiting.pop(key)
-                post.said[key] = Said(notice, 0, now)
+            if key not in outbox.said:  # it is over before anybody could be told: both are said at once
+                notice = outbox.waiting.pop(key)
+                outbox.said[key] = SentNotice(notice, 0, now)
             else:
-                del post.waiting[key]
-        for key, said in list(post.said.items()):
-            if key in keys or key in post.waiting:
+                del outbox.waiting[key]
+        for key, said in list(outbox.said.items()):
+            if key in keys or key in outbox.waiting:
                 continue
             silent = self._is_silent(key[0], key[1], now)
             if not self._file.say_cleared or silent or now - said.last > FORGOTTEN_S:
-                del post.said[key]
+                del outbox.said[key]
                 self._save()
             else:
                 notice = replace(said.notice, id=_id("cleared", key, said.times), event="cleared", times=said.times)
-                self._put(post, key, notice)
+                self._put(outbox, key, notice)
 
-    def _put(self, post: Post, key: tuple[str, str, str], notice: Notice) -> None:
-        if len(post.waiting) >= MOST_WAITING:
-            post.counts["dropped"] += 1
+    def _put(self, outbox: Outbox, key: tuple[str, str, str], notice: Notice) -> None:
+        if len(outbox.waiting) >= MOST_WAITING:
+            outbox.counts["dropped"] += 1
             return
-        post.waiting[key] = notice
+        outbox.waiting[key] = notice
 
     def _is_silent(self, controller: str, kind: str, now: float) -> bool:
         at = datetime.fromtimestamp(now, UTC)
@@ -223,14 +223,14 @@ class Notifier:
 
     # -- saying it -----------------------------------------------------------------------------------------------------
 
-    def _deliver(self, post: Post) -> None:
+    def _deliver(self, outbox: Outbox) -> None:
         pause = FIRST_PAUSE_S
         while not self._stopping:
             with self._wake:
-                self._wake.wait_for(lambda: bool(post.waiting) or self._stopping)
+                self._wake.wait_for(lambda: bool(outbox.waiting) or self._stopping)
             if self._stopping:
                 return
-            if self.deliver(post):
+            if self.deliver(outbox):
                 pause = FIRST_PAUSE_S
             else:
                 until = time.monotonic() + pause
@@ -238,39 +238,39 @@ class Notifier:
                     time.sleep(min(0.1, pause))
                 pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    def deliver(self, post: Post) -> bool:
+    def deliver(self, outbox: Outbox) -> bool:
         """Say what waits, once; returns whether that worked."""
         with self._lock:
-            batch = dict(list(post.waiting.items())[: post.target.together])
+            batch = dict(list(outbox.waiting.items())[: outbox.target.together])
         if not batch:
             return True
         try:
-            post.target.send(list(batch.values()))
+            outbox.target.send(list(batch.values()))
         except Exception as error:  # whatever a server on the other side makes of it
             with self._lock:
-                self._failed(post, error)
+                self._failed(outbox, error)
             return False
         with self._lock:
-            post.failing_since, post.error = None, ""
-            post.counts["sent"] += len(batch)
+            outbox.failing_since, outbox.error = None, ""
+            outbox.counts["sent"] += len(batch)
             for key, notice in batch.items():
-                if post.waiting.get(key) is notice:
-                    del post.waiting[key]
+                if outbox.waiting.get(key) is notice:
+                    del outbox.waiting[key]
                 if notice.event in ("raised", "repeated"):
-                    post.said[key] = Said(notice, notice.times + 1, self._wall())
+                    outbox.said[key] = SentNotice(notice, notice.times + 1, self._wall())
                 elif notice.event == "cleared":
-                    post.said.pop(key, None)
+                    outbox.said.pop(key, None)
             self._save()
         return True
 
-    def _failed(self, post: Post, error: Exception) -> None:
+    def _failed(self, outbox: Outbox, error: Exception) -> None:
         now = time.monotonic()
-        post.counts["failed"] += 1
-        post.error = f"{type(error).__name__}: {error}"[:300]
-        post.failing_since = now if post.failing_since is None else post.failing_since
-        if now - post.logged > UNTOLD_S:
-            logger.warning("%s cannot be told of alarms: %s", post.target.called, post.error)
-            post.logged = now
+        outbox.counts["failed"] += 1
+        outbox.error = f"{type(error).__name__}: {error}"[:300]
+        outbox.failing_since = now if outbox.failing_since is None else outbox.failing_since
+        if now - outbox.logged > UNTOLD_S:
+            logger.warning("%s cannot be told of alarms: %s", outbox.target.called, outbox.error)
+            outbox.logged = now
 
     def _complain(self, said: set[str]) -> None:
         """Have it recorded by its controllers that nobody could be told, and that somebody was again.
@@ -280,13 +280,12 @@ class Notifier:
         """
         now, found = time.monotonic(), dict[str, str]()
         with self._lock:
-            for post in self.posts.values():
-                if post.failing_since is not None and now - post.failing_since > UNTOLD_S:
+            for outbox in self.outboxes.values():
+                if outbox.failing_since is not None and now - outbox.failing_since > UNTOLD_S:
                     # Not the error: it is for those who may do everything, and whoever may look sees an alarm.
-                    words = (
-                        f"{post.target.called} could not be told of its alarms; GET /notifications and the log say why"
-                    )
-                    found |= {controller: words for controller, *_ in post.waiting if controller}
+                    who = outbox.target.called
+                    words = f"{who} could not be told of its alarms; GET /notifications and the log say why"
+                    found |= {controller: words for controller, *_ in outbox.waiting if controller}
         wishes: dict[tuple[str, bool], str | None] = {(controller, False): None for controller in said - set(found)}
         wishes |= {(controller, True): found[controller] for controller in set(found) - said}
         self._wished = {wish: at for wish, at in self._wished.items() if wish in wishes and now - at < UNTOLD_S}
@@ -302,7 +301,7 @@ class Notifier:
         try:
             at = datetime.fromisoformat(until)
             if at.tzinfo is None:
-                raise InvalidInput(f"until must say its zone, as 2026-03-01T07:00:00Z does, got {until!r}")
+                raise InvalidInput(f"until needs a time zone, as in 2026-03-01T07:00:00Z, got {until!r}")
             at = at.astimezone(UTC)
         except InvalidInput:
             raise
@@ -335,10 +334,10 @@ class Notifier:
         """Say a test to everybody."""
         at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="seconds")
         with self._lock:
-            for post in self.posts.values():
+            for outbox in self.outboxes.values():
                 key = ("", "test", at)
-                words = "somebody tries whether this arrives; nothing is wrong"
-                self._put(post, key, Notice(_id("test", key, 0), "test", "", "holdcourse", "test", words, at))
+                words = "this is a test message; nothing is wrong"
+                self._put(outbox, key, Notice(_id("test", key, 0), "test", "", "holdcourse", "test", words, at))
         with self._wake:
             self._wake.notify_all()
 
@@ -350,12 +349,12 @@ class Notifier:
             targets = [
                 {
                     "name": name,
-                    "waiting": len(post.waiting),
-                    **post.counts,
-                    "failing_s": None if post.failing_since is None else now - post.failing_since,
-                    "error": post.error,
+                    "waiting": len(outbox.waiting),
+                    **outbox.counts,
+                    "failing_s": None if outbox.failing_since is None else now - outbox.failing_since,
+                    "error": outbox.error,
                 }
-                for name, post in self.posts.items()
+                for name, outbox in self.outboxes.items()
             ]
             return {"targets": targets, "silences": [vars(each) for each in self.silences.values()]}
 
@@ -372,11 +371,11 @@ class Notifier:
             found = json.loads(self._path.read_text(encoding="utf-8"))
             self.silences = {each["id"]: Silence(**each) for each in found["silences"]}
             for name, rows in found["said"].items():
-                if name in self.posts:
+                if name in self.outboxes:
                     for row in rows:
                         notice = Notice(**row["notice"])
                         key = (notice.controller, notice.kind, notice.at)
-                        self.posts[name].said[key] = Said(notice, int(row["times"]), float(row["last"]))
+                        self.outboxes[name].said[key] = SentNotice(notice, int(row["times"]), float(row["last"]))
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -396,22 +395,26 @@ class Notifier:
 
     def _write(self) -> None:
         said = {
-            name: [{"notice": vars(each.notice), "times": each.times, "last": each.last} for each in post.said.values()]
-            for name, post in self.posts.items()
+            name: [
+                {"notice": vars(each.notice), "times": each.times, "last": each.last} for each in outbox.said.values()
+            ]
+            for name, outbox in self.outboxes.items()
         }
         content = {"silences": [vars(each) for each in self.silences.values()], "said": said}
         archive.write_file(self._path, json.dumps(content).encode(), private=True)
 
 
-def notifier_of(file: NotifyFile, fleet: Fleet) -> Notifier:
-    """Return what tells of the alarms of a fleet; to be called in the loop that the fleet runs in."""
+def notifier_of(file: NotifyFile, controllers: Controllers) -> Notifier:
+    """Return what tells of the alarms of all controllers; to be called in the loop that they run in."""
     loop = asyncio.get_running_loop()
 
     def open_alarms() -> tuple[list[OpenAlarm], set[str]]:
         found, unknown = list[OpenAlarm](), set[str]()
-        if fleet.store.leases is not None:  # another process may hold them by now, and their alarms are still open
-            unknown |= set(fleet.store.leases.holders)
-        for controller, slot in list(fleet.slots.items()):
+        if (
+            controllers.store.leases is not None
+        ):  # another process may hold them by now, and their alarms are still open
+            unknown |= set(controllers.store.leases.holders)
+        for controller, slot in list(controllers.slots.items()):
             hosted = slot.hosted
             unknown.discard(controller)
             if hosted is None:
@@ -429,19 +432,19 @@ def notifier_of(file: NotifyFile, fleet: Fleet) -> Notifier:
 
     def untold(controller: str, why: str | None) -> None:
         with contextlib.suppress(RuntimeError):  # the service is being stopped
-            asyncio.run_coroutine_threadsafe(_say_untold(fleet, controller, why), loop)
+            asyncio.run_coroutine_threadsafe(_say_untold(controllers, controller, why), loop)
 
-    folder = fleet.store.notes
+    folder = controllers.store.notes
     if folder is None:
         raise InvalidInput(
-            "what was sent to whom is kept in a folder of this server's; give it one with --data, beside --database"
+            "what was sent to whom is kept in a folder of this server's; give it one (data=) beside the database"
         )
-    return Notifier(file, folder, open_alarms, untold, fleet.clock.wall)
+    return Notifier(file, folder, open_alarms, untold, controllers.clock.wall)
 
 
-async def _say_untold(fleet: Fleet, controller: str, why: str | None) -> None:
+async def _say_untold(controllers: Controllers, controller: str, why: str | None) -> None:
     try:
-        await fleet.do(controller, lambda hosted: hosted.say_untold(why), SERVICE)
+        await controllers.do(controller, lambda hosted: hosted.say_untold(why), SERVICE)
     except HoldcourseError as error:  # it is broken or gone; the metrics and the log say it too
         logger.warning("cannot record that nobody was told of the alarms of %s: %s", controller, error)
 

@@ -13,7 +13,7 @@ from holdcourse.errors import InvalidInput, computing
 from holdcourse.learning.history import History
 from holdcourse.movement.settings import chosen
 from holdcourse.running.events import Settings
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration, epochs
 from holdcourse.service.core.store import Store
 from holdcourse.trials.plan import plan_trial
 from holdcourse.worlds.logged import LoggedWorld
@@ -34,7 +34,7 @@ def planned(
         )
     tell(0.0, "reading the record")
     with computing():
-        problem = epochs.problem_of(settings)
+        problem = configuration.problem_of(settings)
         past = _as_costs(epochs.told_so_far(store, settings.id, problem), maximise=settings.maximise)
         LoggedWorld.check(problem, past)
         held = chosen(problem, wanted["baseline"], wanted["baseline_index"], "baseline")
@@ -45,7 +45,7 @@ def planned(
         tell(0.05, f"fitting the policy to {len(past):,} measurements")
         costs = replace(settings, options={**settings.options, "maximise": None})  # in this world costs are measured
         found = plan_trial(
-            epochs.policy_of(costs, problem, past),
+            configuration.policy_of(costs, problem, past),
             registry.make("fixed-at", problem, setting_index=held),
             world,
             start=held,
@@ -67,7 +67,7 @@ def _hours(settings: Settings, given: float | None) -> float:
     return float(settings.limits.round_length) / SECONDS_PER_HOUR
 
 
-def _as_costs(measured: list[epochs.Measured], *, maximise: bool) -> History:
+def _as_costs(measured: list[configuration.Measured], *, maximise: bool) -> History:
     if not measured:
         raise InvalidInput("there is neither a history nor a measurement yet; a trial is planned from these")
     past = History.from_triples(measured)

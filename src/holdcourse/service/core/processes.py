@@ -15,13 +15,12 @@ from typing import Any, cast
 
 from anyio.to_thread import run_sync
 
-from holdcourse import errors
+from holdcourse import errors, threads
 from holdcourse.errors import Conflict, HoldcourseError
 from holdcourse.service.core import refusals
 from holdcourse.service.core.refusals import WorkerLost
 
 COMMAND = ("-P", "-c", "from holdcourse.service.core.worker import main; main()")
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 KEPT_S = 60.0  # an idle worker, for the next piece of work
 LONGEST_LINE = 2**26  # bytes of an answer
 
@@ -51,7 +50,7 @@ class Workers:
         return result
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all processes."""
         self._idle.clear()
         for worker in list(self._all):
             await self._end(worker)
@@ -86,7 +85,7 @@ class Worker:
 
     @classmethod
     async def started(cls) -> Worker:
-        """Start one."""
+        """Start a process."""
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -94,7 +93,7 @@ class Worker:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,
-                env={**os.environ, **ONE_THREAD},
+                env={**os.environ, **threads.ENVIRONMENT},
             )
         except OSError as error:
             raise WorkerLost(f"no process could be started for it: {error}; make room, and send it again") from error
@@ -127,12 +126,12 @@ class Worker:
         code = await self._process.wait()
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
         raise WorkerLost(
-            f"the process that worked on it was ended {how}; if the machine has too little memory, send a shorter "
-            "history, and if not, send it again"
+            f"the process that worked on it ended {how}; if the machine has too little memory, send a shorter history, "
+            "otherwise send the request again"
         )
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         with suppress(ProcessLookupError):
             self._process.kill()
 

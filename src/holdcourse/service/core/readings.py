@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdcourse.backtest.move_prices import MovePrices
 from holdcourse.backtest.preview import preview
 from holdcourse.backtest.readings import Readings, read_readings
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.mistakes import all_in_words
-from holdcourse.movement.problem import Prices, Problem
+from holdcourse.movement.prices import MovePrices, Prices
+from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import index_of
 from holdcourse.service.core.requests import MAX_TABLE, Config, ReadingsGiven, ReadingsOptions
 from holdcourse.tables.text import FileContent

@@ -58,7 +58,7 @@ class HeldElsewhere(Refusal):
     def __init__(self, name: str, address: str | None) -> None:
         where = "another process" if address is None else address
         super().__init__(
-            f"{name} is held by {where}, which cannot be asked for it from here now; another process takes over if it "
+            f"{name} is held by {where}, which cannot be reached from here now; another process takes over if it "
             "does not come back. Try again in a moment"
         )
         self.address = address

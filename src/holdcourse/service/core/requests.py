@@ -74,7 +74,7 @@ Setting: TypeAlias = Annotated[
 Whole = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
 Epoch = Annotated[
     int | None,
-    Field(ge=1, le=2**53, description="Of whose settings `applied` is one; null: the present one."),
+    Field(ge=1, le=2**53, description="Epoch whose settings `applied` refers to; null: the present one."),
     AS_WHOLE,
 ]
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
@@ -82,7 +82,7 @@ DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=[
 Words = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=500)]
 Force = Annotated[
-    bool, Field(description="Go there whatever mask and limits say; needs a reason, which is recorded and shown.")
+    bool, Field(description="Go there whatever mask and limits say. Needs a reason, which is recorded and shown.")
 ]
 Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
 Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
@@ -125,7 +125,7 @@ class LimitsGiven(Request):
         None, description="Largest movement cost of a single move."
     )
     round_length: Positive | Amount | None = Field(
-        None, description="How long a round is, in seconds or as text; needed where a limit is given as a time."
+        None, description="How long a round lasts, in seconds or as text; needed if a limit is given as a time."
     )
 
 
@@ -134,7 +134,7 @@ class GuardGiven(Request):
 
     threshold: Number
     revert_to: Setting | None = None
-    revert_to_index: Action | None = Field(None, description="The safe setting by its index, in place of `revert_to`.")
+    revert_to_index: Action | None = Field(None, description="The safe setting by its index, instead of `revert_to`.")
     cool_down: Rounds | Amount = Guard.cool_down
 
     @model_validator(mode="after")
@@ -149,11 +149,11 @@ class UnitsGiven(Request):
     action: Words = ""
     measurement: Words = ""
     contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = None
-    cost: Words = Field("", description="Of sums, where that is not what is measured.")
+    cost: Words = Field("", description="Unit of sums, if it differs from that of the measurement.")
 
 
 class OutlierGuardGiven(Request):
-    """A measurement further off than so many predicted deviations counts as if it were that far off."""
+    """A measurement that is off by more than this number of predicted deviations counts as if it were that far off."""
 
     deviations: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = OutlierGuard.deviations
 
@@ -188,7 +188,7 @@ class Options(Request):
     setting_index: Action | None = None
     baseline: Setting | None = Field(
         None,
-        description="What would happen without it: a setting for ever, or `history` for the best fixed one of the "
+        description="What would happen without it: a fixed setting, or `history` for the best fixed setting of the "
         "history; null: staying where it begins.",
     )
     baseline_index: Action | None = None
@@ -208,12 +208,14 @@ class TrialGiven(Request):
 
     block: Rounds | Amount = Field(description="Length of a block: rounds, or a time such as `6 h`.")
     blocks: Annotated[int, Field(ge=2, le=10**6, multiple_of=2), AS_WHOLE] | None = Field(
-        None, description="How many blocks, in pairs; then the policy runs alone. Null: until the trial is ended."
+        None,
+        description="Number of blocks, an even one; then the policy runs alone. Null: until somebody ends the trial.",
     )
     heard: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
-        1.0, description="From what share of the other arm's rounds an arm learns; a trial's plan says which is best."
+        1.0,
+        description="Share of the other arm's rounds from which an arm learns; a trial's plan says which is best.",
     )
-    baseline: Setting | None = Field(None, description="A setting for ever.")
+    baseline: Setting | None = Field(None, description="A fixed setting.")
     baseline_index: Action | None = None
     baseline_policy: PolicyName | None = Field(None, description="Another policy, with default options.")
     operators: bool = Field(False, description="People run the machine in these blocks, and tell `applied`.")
@@ -232,7 +234,7 @@ class VerifyGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"full": True}]})
 
     full: bool | None = Field(
-        None, description="Decide every round again; null: where there are few. False: only read every event."
+        None, description="Decide every round again; null: only if there are few. False: only read every event."
     )
 
 
@@ -242,15 +244,15 @@ class PlanGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"gain": 3.0, "hours": 1.0}]})
 
     gain: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
-        None, description="Gain in % of the baseline's bill to tell from none; null: what the simulation gains."
+        None, description="Gain to detect, in % of the baseline's bill; null: the gain in the simulation."
     )
     hours: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         None, description="How long a round lasts; null: as `round_length` among the limits says."
     )
     blocks: Annotated[list[Rounds], Field(min_length=1, max_length=20)] | None = Field(
-        None, description="Block lengths to judge, in rounds."
+        None, description="Block lengths to compare, in rounds."
     )
-    baseline: Setting | None = Field(None, description="Setting to compare with; null: the one that ran most.")
+    baseline: Setting | None = Field(None, description="Setting to compare with; null: the one that ran most often.")
     baseline_index: Action | None = None
     rehearsals: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
         1,
@@ -274,13 +276,13 @@ class KnobGiven(Request):
         | None
     ) = Field(None, description="What any change costs, or a matrix of what each one costs.")
     together: Words = Field(
-        "", description="Knobs with the same word are turned at once, and the most expensive one is paid."
+        "", description="Knobs with the same word are changed together, and only the most expensive change is paid."
     )
     ordered: bool | None = None
 
 
-class SettingsGiven(Request):
-    """What can be changed on a running controller."""
+class PolicyGiven(Request):
+    """Which settings there are, what moving between them costs, and what decides."""
 
     name: Words = ""
     actions: (
@@ -296,12 +298,12 @@ class SettingsGiven(Request):
     metric: (
         Literal["euclidean", "cityblock", "chebyshev"]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
-    ) = Field("euclidean", description="Named, or the matrix of movement costs.")
+    ) = Field("euclidean", description="Name of a metric, or the matrix of movement costs.")
     scale: Positive | Amount | Annotated[list[Positive | Amount], Field(min_length=1, max_length=64)] = Field(
         1.0, description="Movement cost per unit of each coordinate, or a price such as `20 Wh/m`."
     )
     fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount = Field(
-        0.0, description="Added to every move; also as text, such as `0.5 EUR per change`."
+        0.0, description="Fixed cost of every move; also as text, such as `0.5 EUR per change`."
     )
     directed: bool = False
     rho: Positive = Field(
@@ -311,22 +313,28 @@ class SettingsGiven(Request):
     )
     policy: PolicyName = "recommended"
     options: Options = Field(default_factory=lambda: Options.model_validate({}))
+    units: UnitsGiven = UnitsGiven.model_validate({})
+    context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
+        None, description="Names of the numbers of a context."
+    )
+
+
+class SettingsGiven(PolicyGiven):
+    """What can be changed on a running controller."""
+
     limits: LimitsGiven = Field(default_factory=lambda: LimitsGiven.model_validate({}))
     guard: GuardGiven | None = None
     max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
     deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
         None,
-        description="A decision not told within so many seconds is stale; nobody asking for so long after the last "
-        "round is silence. Null: neither is watched.",
+        description="A decision not told within this number of seconds is stale; nobody asking for that long after "
+        "the last round is silence. Null: neither is watched.",
     )
     fallback: Setting | None = Field(
-        None, description="Where the machine is to be when stale, in modes advise and act; null: where it is."
+        None,
+        description="Setting to run while a decision is stale, in modes advise and act; null: it stays where it is.",
     )
     fallback_index: Action | None = None
-    units: UnitsGiven = UnitsGiven.model_validate({})
-    context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
-        None, description="What the numbers of a context are called."
-    )
     trial: TrialGiven | None = Field(None, description="A trial that measures what the policy brings; null: none.")
     zone: Zone = Field("", description="The plant's time zone, for the page and for exports; empty: UTC.")
 
@@ -334,15 +342,17 @@ class SettingsGiven(Request):
 class ReadingsOptions(Request):
     """How a plant's table is written, where that is left open: as in `holdcourse backtest --log`."""
 
-    time: Words | None = Field(None, description="Column of the time, or two of date and clock with a comma between.")
-    timezone: Words | None = Field(None, description="Of times that carry none: `Europe/Oslo`, `+01:00`.")
+    time: Words | None = Field(
+        None, description="Column of the time, or of date and time of day: two names and a comma."
+    )
+    timezone: Words | None = Field(None, description="Time zone of times without one: `Europe/Oslo`, `+01:00`.")
     time_format: Words | None = Field(None, examples=["%d/%m/%Y %H:%M"])
     separator: Words | None = None
-    decimal: Words | None = Field(None, description="`point` or `comma`.")
+    decimal: Words | None = Field(None, description="Decimal sign: `point` or `comma`.")
     thousands: Words | None = None
     encoding: Words | None = None
     header_line: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
-    sheet: Words | None = Field(None, description="Of an Excel file.")
+    sheet: Words | None = Field(None, description="Sheet of an Excel file.")
     missing: Words | None = Field(None, description="What else stands for a missing number, such as `-9999`.")
 
 
@@ -356,13 +366,13 @@ class ReadingsGiven(ReadingsOptions):
     action: Words = Field(description="Column of the setting that ran.")
     cost: Words = Field(description="Column of what was measured.")
     context: Annotated[str, Field(max_length=2000)] = Field(
-        description="What was known before, with commas between: columns, or derived from them.",
+        description="What was known before, separated by commas: columns, or expressions of them.",
         examples=["load, outdoor, hour, load@-1"],
     )
     bins: Annotated[int, Field(ge=2, le=60), AS_WHOLE] | None = Field(
-        None, description="Round settings that vary continuously to so many."
+        None, description="Round settings that vary continuously to this number of values."
     )
-    named: bool = Field(False, description="Settings are names, also where they look like numbers.")
+    named: bool = Field(False, description="Settings are names, even if they look like numbers.")
     duplicates: Literal["refuse", "first", "last", "keep"] = "refuse"
 
 
@@ -399,11 +409,11 @@ class Config(SettingsGiven):
         None, description="Past measurements: [setting, context, measurement]."
     )
     history_index: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
-        None, description="Past measurements by the index of the setting, in place of `history`."
+        None, description="Past measurements by the index of the setting, instead of `history`."
     )
     readings: ReadingsGiven | None = Field(
         None,
-        description="A plant's own table, in place of `history`. Settings, units and names of contexts are those of "
+        description="A plant's own table, instead of `history`. Settings, units and names of contexts are those of "
         "the table unless given, and the machine is where the newest row says.",
     )
     policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
@@ -453,14 +463,14 @@ class ProfileForecast(Request):
     """A forecast of profiles, for the wind policy."""
 
     times: Annotated[list[Time | Number], Field(min_length=1, max_length=MAX_FORECAST)] = Field(
-        description="Ascending: ISO 8601 with a zone, or hours since 1970."
+        description="Ascending times: ISO 8601 with a zone, or hours since 1970."
     )
     heights: Heights = Field(description="Metres above ground.")
     speeds: Annotated[list[Speeds], Field(max_length=MAX_FORECAST)] = Field(
-        description="m/s, one row for each time; null where nothing is said."
+        description="m/s, one row for each time; null if there is no forecast."
     )
     std: Number | Annotated[list[Number], Field(max_length=MAX_FORECAST)] | None = Field(
-        None, description="The forecaster's own deviation, m/s: one number, or one for each time."
+        None, description="Standard deviation that the forecaster states, m/s: one number, or one for each time."
     )
 
 
@@ -478,7 +488,7 @@ class AskGiven(Request):
     )
 
     context: Context = None
-    time: Time | None = Field(None, description="In place of a context, where these are times: ISO 8601 with a zone.")
+    time: Time | None = Field(None, description="Instead of a context, if contexts are times: ISO 8601 with a zone.")
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
         | Annotated[list[Setting], Field(max_length=MAX_ACTIONS)]
@@ -490,7 +500,7 @@ class AskGiven(Request):
         | None,
         BeforeValidator(_check_length),
     ] = None
-    profiles: ProfileForecast | None = Field(None, description="In place of `forecast`, for the wind policy.")
+    profiles: ProfileForecast | None = Field(None, description="Instead of `forecast`, for the wind policy.")
     within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
         None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
     )
@@ -510,7 +520,7 @@ class TellGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
 
     decision: DecisionId
-    measurement: Number | None = Field(None, description="May be left out where a profile tells it.")
+    measurement: Number | None = Field(None, description="May be left out if a profile contains it.")
     profile: Profile | None = Field(
         None, description="What was measured at other heights at the same time, for the wind policy."
     )
@@ -518,13 +528,13 @@ class TellGiven(Request):
     applied_index: Action | None = None
     epoch: Epoch = None
     reference: Number | None = Field(
-        None, description="A signal that goes with what is measured and that no decision touches; for trials."
+        None, description="A signal that varies with the measurement and that no decision affects; for trials."
     )
 
     @model_validator(mode="after")
     def _check_measured(self) -> TellGiven:
         if self.measurement is None and self.profile is None:
-            raise ValueError("say what was measured, or that nothing was: POST .../skip")
+            raise ValueError("give the measurement; if nothing was measured: POST .../skip")
         return self
 
 
@@ -643,7 +653,7 @@ class Acknowledgement(Request):
 
     remark: Reason = ""
     at: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="When the alarm that is meant was raised; null: the one that is open now."
+        None, description="When the alarm was raised; null: the alarm that is open now."
     )
 
 

@@ -15,7 +15,7 @@ from holdcourse.running.log import Log
 from holdcourse.running.postgres import UNFINISHED, Database
 from holdcourse.running.storage import Location
 from holdcourse.running.table_storage import TableRecord, lost, names, publish
-from holdcourse.service.core.data_folder import DataFolder, epoch_name, number_of
+from holdcourse.service.core.data_folder import CONTROLLERS, DataFolder, epoch_name, number_of
 from holdcourse.service.core.leases import Leases
 from holdcourse.service.core.store import write_zip
 
@@ -38,6 +38,8 @@ class SharedStore:
     notes
         Folder for what this process keeps besides records.
     """
+
+    fleets = None  # they are kept in folders only
 
     def __init__(self, address: str, answers_at: str, lease_s: float, notes: Path | None = None) -> None:
         self.notes = notes
@@ -69,7 +71,7 @@ class SharedStore:
         return sorted(found, key=number_of)
 
     def check_newest(self, controller: str) -> None:
-        """Nothing: a database does not lose single records."""
+        """Do nothing: a database does not lose single records."""
 
     def next_epoch(self, controller: str) -> tuple[Location, Location]:
         """Return where to write the next record, and what to call it when it is whole."""
@@ -94,15 +96,15 @@ class SharedStore:
         raise InvalidInput(
             f"{controller} is in a database that several servers share, where the service deletes nothing; it stays "
             "archived, and whoever keeps the database can remove its records (its row in holdcourse.controllers must "
-            "stay: the fence in it may never begin anew)"
+            "stay: the fence in it must never start again)"
         )
 
     def taken_out(self) -> list[Path]:
-        """Nothing."""
+        """Return nothing: `take_out` leaves nothing behind."""
         return []
 
     def remove(self, gone: Path, note: Callable[[dict[str, Any]], object]) -> None:
-        """Nothing."""
+        """Do nothing: `take_out` leaves nothing behind."""
 
     def free(self) -> int:
         """Return enough, if the database answers."""
@@ -111,7 +113,7 @@ class SharedStore:
 
     def copy_to(self, controller: str, file: IO[bytes]) -> None:
         """Write a consistent copy of a controller as a zip; unpacked, it is a data folder."""
-        write_zip(controller, self.epochs(controller), file)
+        write_zip(f"{CONTROLLERS}/{controller}", self.epochs(controller), file)
 
     def take_over(self, folder: DataFolder) -> dict[str, int]:
         """Copy the records of a data folder that no server uses; returns how many events of each controller.

@@ -158,13 +158,13 @@ class Timing:
     def trouble(self) -> str | None:
         """Return what is wrong with the wall clock, in words; None while it is steady."""
         step = self.clock.step()
-        what = "deadlines do not depend on it, the times in the record do"
+        what = "deadlines do not depend on the clock, but the times in the record do"
         if step is not None:
             return f"this machine's clock was set {'forward' if step > 0 else 'back'} by {abs(step):.0f} s; {what}"
         if self._ahead > STEP_S and self.clock.monotonic() - self._opened <= STEADY_S:
             return (
                 f"the record ended {self._ahead:.0f} s in the future when it was opened: this machine's clock is or "
-                f"was wrong. All deadlines began anew; {what}"
+                f"was wrong. All deadlines were restarted; {what}"
             )
         return None
 
@@ -182,10 +182,8 @@ def watchdog_notes(ledger: Ledger, timing: Timing) -> list[CausedNote]:
     notes: list[CausedNote] = [DecisionLate(name) for name in late]
     if late and "stale" not in ledger.alarms:
         stays = ledger.newest not in late or ledger.mode not in FOLLOWED
-        until = (
-            "" if stays else ", and until then the machine is sent to its fallback, as far as mask and limits permit"
-        )
-        words = f"{', '.join(late)} was not told within {seconds:g} s; tell or skip it{until}"
+        until = "" if stays else ". Until then the machine is sent to its fallback, as far as mask and limits permit"
+        words = f"no measurement came for {', '.join(late)} within {seconds:g} s; tell or skip it{until}"
         notes.append(AlarmRaised("stale", words))
     at = timing.due(ledger)
     silent = not ledger.pending and at is not None and timing.clock.monotonic() > at
@@ -474,7 +472,7 @@ def _price(settings: Settings) -> str:
     units = settings.units
     cost = f" {units.cost or units.measurement}" if units.cost or units.measurement else ""
     if not isinstance(settings.metric, str):
-        words = "a matrix of costs, one for each way"
+        words = "a matrix of costs, one for each move"
     else:
         scale = settings.scale if isinstance(settings.scale, list | tuple) else [settings.scale]
         words = ", ".join(f"{each:.12g}" for each in scale) + f"{cost} for each {units.action or 'unit of a setting'}"
@@ -517,12 +515,15 @@ def _promise(controller: Operation, ledger: Ledger) -> dict[str, Any] | None:
         "estimated_saved": None if withheld else finite(stands.saved) or 0.0,
         "estimated_doubt": None if withheld else finite(stands.doubt) or 0.0,
         "allowed": finite(stands.allowed) or 0.0,
-        "left": finite(stands.left) or 0.0,
-        "estimated_baseline_bill": finite(stands.baseline_bill) or 0.0,
+        # While estimates are withheld, what is believed to be saved is not told by the way either.
+        "left": min(finite(stands.left) or 0.0, finite(stands.allowed) or 0.0)
+        if withheld
+        else finite(stands.left) or 0.0,
+        "estimated_baseline_bill": None if withheld else finite(stands.baseline_bill) or 0.0,
     }
 
 
-class _Said(NamedTuple):
+class _SettingsView(NamedTuple):
     """What settings alone say of the state, and what they call an action; made once for each of them."""
 
     settings: Settings
@@ -531,12 +532,12 @@ class _Said(NamedTuple):
     name: Callable[[int], str]
 
 
-_SAID: WeakKeyDictionary[Problem, _Said] = WeakKeyDictionary()
+_VIEWS: WeakKeyDictionary[Problem, _SettingsView] = WeakKeyDictionary()
 
 
-def _said_by(settings: Settings, controller: Operation) -> _Said:
+def _said_by(settings: Settings, controller: Operation) -> _SettingsView:
     problem, limits = controller.session.policy.problem, controller.session.limits
-    known = _SAID.get(problem)
+    known = _VIEWS.get(problem)
     if known is None or known.settings is not settings or known.limits is not limits:
         shown = shown_problem(problem, settings)
         part = {
@@ -553,7 +554,7 @@ def _said_by(settings: Settings, controller: Operation) -> _Said:
             "maximise": settings.maximise,
             "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
         }
-        known = _SAID[problem] = _Said(settings, limits, part, cache(shown.named))
+        known = _VIEWS[problem] = _SettingsView(settings, limits, part, cache(shown.named))
     return known
 
 
@@ -582,13 +583,15 @@ def _estimate(ledger: Ledger, name: Callable[[int], str]) -> dict[str, Any]:
 def _known(file: PolicyOrigin) -> list[str]:
     """What is known about a policy that came from a file, in sentences."""
     if file.evidence is None:
-        return ["The file does not say where the policy comes from; no backtest is on file."]
+        return ["The file does not say where the policy comes from, and holds no backtest."]
     return Evidence.from_data(file.evidence, "the record").words
 
 
 def _calibration(controller: Operation) -> dict[str, Any] | None:
     found = calibration_of(controller.session.pilot.model)
-    return None if found is None else {"widening": finite(found.widening), "set_aside": found.set_aside}
+    if found is None:
+        return None
+    return {"widening": finite(found.widening), "set_aside": found.set_aside, "changes": found.changes}
 
 
 def _explained(ledger: Ledger, policy: str) -> str:
@@ -596,7 +599,7 @@ def _explained(ledger: Ledger, policy: str) -> str:
     count = ledger.settings.history_count
     if ledger.explanation or not count:
         return ledger.explanation or policy
-    return f"{policy} It began with {count} past measurements, and what it was not given was fitted to them."
+    return f"{policy} It began with {count} past measurements, and fitted to them what it was not given."
 
 
 def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:

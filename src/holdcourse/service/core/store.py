@@ -26,6 +26,11 @@ class Store(Protocol):
     notes: Path | None
     """Folder of this process for what is no record: its journal, and what it has sent; None: there is none."""
 
+    @property
+    def fleets(self) -> Store | None:
+        """Where the records of fleets are; None: none are kept here."""
+        ...
+
     def close(self) -> None:
         """Let others use it."""
         ...
@@ -75,8 +80,8 @@ class Store(Protocol):
         ...
 
 
-def write_zip(controller: str, records: Sequence[Location], file: IO[bytes]) -> None:
-    """Write copies of records as a zip; unpacked, it is a data folder."""
+def write_zip(folder: str, records: Sequence[Location], file: IO[bytes]) -> None:
+    """Write copies of records as a zip, under this folder; unpacked, it is a data folder."""
     with TemporaryDirectory() as scratch, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as copies:
         copies.writestr("holdcourse.json", json.dumps({"format": FORMAT}))
         for record in records:
@@ -86,5 +91,5 @@ def write_zip(controller: str, records: Sequence[Location], file: IO[bytes]) -> 
                 log.backup(copy)
             finally:
                 log.close()
-            copies.write(copy, f"controllers/{controller}/{record.name}")
+            copies.write(copy, f"{folder}/{record.name}")
             copy.unlink()

@@ -77,7 +77,7 @@ class Token:
 ANYBODY = Token("", "anybody on this machine", SCOPES, (EVERYTHING,), "", "")  # where there is no token file
 
 
-class Found(NamedTuple):
+class FoundToken(NamedTuple):
     """A token, and why it does not count any more; None: it does."""
 
     token: Token
@@ -101,7 +101,7 @@ class Keyring:
         """All tokens, as the file was when it was last looked at."""
         return self._tokens
 
-    def find(self, secret: str) -> Found | None:
+    def find(self, secret: str) -> FoundToken | None:
         """Return the token, if it is one of ours, expired or not; takes as long whichever it is."""
         digest, now, found = _digest(secret).encode(), self._clock.now(), None
         for token in self._current():
@@ -109,11 +109,11 @@ class Keyring:
             if token.expires and now >= datetime.fromisoformat(token.expires):
                 over = f"this token expired at {token.expires}; an admin gives it a new secret: holdcourse token rotate"
             if hmac.compare_digest(token.sha256.encode(), digest):
-                found = Found(token, over)
+                found = FoundToken(token, over)
             for sha256, until in token.former:
                 if hmac.compare_digest(sha256.encode(), digest):
                     gone = f"this token was given a new secret, and the old one ended at {until}; use the new one"
-                    found = Found(token, over if now < datetime.fromisoformat(until) else gone)
+                    found = FoundToken(token, over if now < datetime.fromisoformat(until) else gone)
         return found
 
     def _current(self) -> list[Token]:

@@ -31,7 +31,7 @@ from holdcourse.running.events import (
     plain,
 )
 from holdcourse.running.reasons import written
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration
 from holdcourse.service.core.records import LocatedEvent, Records
 
 Changed: TypeAlias = dict[str, tuple[Any, Any]]  # by the name of a setting: before and after
@@ -128,7 +128,7 @@ def _deeds(records: Records, before: tuple[int, int] | None) -> Iterator[Deed]:
 
 def _in_epoch(records: Records, epoch: int) -> Iterator[Deed]:
     settings, last = records.beginning(epoch), _last_settings(records, epoch - 1)
-    problem = epochs.problem_of(settings)
+    problem = configuration.problem_of(settings)
     for located in records.actions_of_people(epoch, KINDS, MOST):
         body, changed = located.event.body, Changed()
         if isinstance(body, EpochBegun):
@@ -138,7 +138,7 @@ def _in_epoch(records: Records, epoch: int) -> Iterator[Deed]:
         elif isinstance(body, SettingsChanged):
             after = _after(settings, body)
             changed, settings = _difference(settings, after), after
-            problem = problem if "units" not in changed else epochs.problem_of(settings)
+            problem = problem if "units" not in changed else configuration.problem_of(settings)
         what, reason, words = _told(body, problem, changed, records)
         cause = getattr(body, "extra", None)
         by = cause.by if isinstance(cause, Cause) else None

@@ -31,7 +31,7 @@ READ = 0.05  # ... and once a table is read
 def create(given: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     """Write the first record of a controller, without a name; where none is wanted, only read what was asked for."""
     from holdcourse.learning.fitting.search import followed
-    from holdcourse.service.core import epochs
+    from holdcourse.service.core import configuration, epochs
     from holdcourse.service.core.data_folder import DataFolder
     from holdcourse.service.core.readings import with_readings
     from holdcourse.service.core.requests import Config
@@ -40,7 +40,7 @@ def create(given: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     if config.readings is not None:
         tell(0.0, "reading the table")
         config = with_readings(config)
-    settings = epochs.settings_of(config)
+    settings = configuration.settings_of(config)
     if given["unfinished"] is None:
         return {"settings": plain(settings)}
     unfinished, fits = Path(given["unfinished"]), 0
@@ -55,11 +55,11 @@ def create(given: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     try:
         with computing():
             tell(READ, f"looking through {count}")
-            history = epochs.history_of(config, lambda: epochs.problem_of(settings))
+            history = configuration.history_of(config, lambda: configuration.problem_of(settings))
             store = DataFolder.of_running_server(Path(given["folder"]))
             author = None if given["author"] is None else from_plain(Author, given["author"], "the author")
             with followed(fitting):
-                epochs.begin(store, settings, history, author, epochs.policy_file_of(config), unfinished)
+                epochs.begin(store, settings, history, author, configuration.policy_file_of(config), unfinished)
     except HoldcourseError:
         raise
     except OSError as error:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdcourse.errors import HoldcourseError
 from holdcourse.mistakes import all_in_words
 from holdcourse.service.core.clients import Caller, Pace, never
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.readings import FIELDS, look
 from holdcourse.service.core.refusals import ClientLeft
 from holdcourse.service.core.requests import MAX_TABLE, Config
@@ -150,7 +150,8 @@ def _foreign(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
     forwarded = [name for name in FORWARDED if name in headers]
     if forwarded:  # whoever the proxy lets in would seem to be on this machine
         return (
-            f"without a token file nothing is taken from a proxy, and this came through one (header {forwarded[0]}); "
+            "without a token file no request from a proxy is accepted, and this one came through a proxy (header "
+            f"{forwarded[0]}); "
             f"{START_WITH_TOKENS}, or call the service without the proxy"
         )
     return None
@@ -201,10 +202,10 @@ def sender(request: Request, *, operator: bool = False) -> Token:
             401, "unauthorised", f"{given}; send Authorization: Bearer <token>, made by: holdcourse token make"
         )
     if not hasattr(request.state, "caller"):
-        fleet: Fleet = request.app.state.fleet
+        controllers: Controllers = request.app.state.controllers
         client, under_way = client_of(request, token), request.scope.get(UNDER_WAY)
         if isinstance(under_way, ExitStack):
-            under_way.enter_context((fleet.operator_requests if operator else fleet.requests).one(client))
+            under_way.enter_context((controllers.operator_requests if operator else controllers.requests).one(client))
         request.state.caller = Caller(client, operator, lambda: client_left(request), token.author)
     return token
 
@@ -244,14 +245,16 @@ async def may_create(request: Request) -> Token:
     return token
 
 
-def needs_scope(scope: TokenScope, *, operator: bool = False) -> Callable[[Request], Coroutine[Any, Any, Token]]:
-    """Return a dependency: the request's token must allow this on the controller of its address.
+def needs_scope(
+    scope: TokenScope, *, operator: bool = False, on: str = "id"
+) -> Callable[[Request], Coroutine[Any, Any, Token]]:
+    """Return a dependency: the request's token must allow this on the controller of its address, which is called `on`.
 
     What an operator sends goes before all else, and does not count among the other requests of the same client.
     """
 
     async def check(request: Request) -> Token:
-        return require_scope(request, scope, request.path_params["id"], operator=operator)
+        return require_scope(request, scope, request.path_params[on], operator=operator)
 
     return check
 
@@ -262,14 +265,14 @@ async def caller_of(request: Request) -> Caller:
     return known or Caller(client_of(request, ANYBODY), left=lambda: client_left(request))
 
 
-async def fleet_of(request: Request) -> Fleet:
+async def controllers_of(request: Request) -> Controllers:
     """Return a dependency: the controllers of this application."""
-    found: Fleet = request.app.state.fleet
+    found: Controllers = request.app.state.controllers
     return found
 
 
 TokenGiven = Annotated[Token, Depends(any_token)]
-TheFleet = Annotated[Fleet, Depends(fleet_of)]
+TheControllers = Annotated[Controllers, Depends(controllers_of)]
 TheCaller = Annotated[Caller, Depends(caller_of)]
 MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER, MAY_OPERATE, MAY_CREATE = (
     Depends(needs_scope("read")),
@@ -296,11 +299,11 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
         announced = _announced(request, limit)
         if announced is not None and announced <= SMALL:
             return parsed(model, await _content(request, limit), limit)
-        fleet: Fleet = request.app.state.fleet
+        controllers: Controllers = request.app.state.controllers
         # Whoever leaves is noticed when his body is read, not before: to look for it would be to read it.
         caller = replace(await caller_of(request), left=never)
-        async with fleet.long_bodies.place(caller):
-            return await fleet.parse(partial(parsed, model, await _content(request, limit), limit))
+        async with controllers.long_bodies.place(caller):
+            return await controllers.parse(partial(parsed, model, await _content(request, limit), limit))
 
     return read
 
@@ -314,16 +317,16 @@ async def config_body(request: Request) -> Config:
             f"{kind or 'nothing'!r}"
         )
         raise HttpRefusal(415, "not_json", words)
-    fleet: Fleet = request.app.state.fleet
+    controllers: Controllers = request.app.state.controllers
     caller = replace(await caller_of(request), left=never)
     if kind == JSON:
         return await json_body(Config, MAX_LONG_BODY)(request)
     limit = MAX_TABLE if kind in TABLES else MAX_LONG_BODY
     _announced(request, limit)
     make = _with_table if kind in TABLES else _with_file
-    async with fleet.long_bodies.place(caller):
+    async with controllers.long_bodies.place(caller):
         content = await _content(request, limit)
-        return await fleet.parse(partial(make, dict(request.query_params), content))
+        return await controllers.parse(partial(make, dict(request.query_params), content))
 
 
 async def table_body(request: Request) -> dict[str, Any]:
@@ -333,11 +336,11 @@ async def table_body(request: Request) -> dict[str, Any]:
         words = f"send the table as Content-Type: {TABLES[0]}, or that of Excel or Parquet, not {kind or 'nothing'!r}"
         raise HttpRefusal(415, "not_json", words)
     _announced(request, MAX_TABLE)
-    fleet: Fleet = request.app.state.fleet
+    controllers: Controllers = request.app.state.controllers
     caller = replace(await caller_of(request), left=never)
-    async with fleet.long_bodies.place(caller):
+    async with controllers.long_bodies.place(caller):
         content = await _content(request, MAX_TABLE)
-        return await fleet.parse(partial(look, content, _typed(dict(request.query_params))))
+        return await controllers.parse(partial(look, content, _typed(dict(request.query_params))))
 
 
 def _typed(query: dict[str, str]) -> dict[str, Any]:
@@ -397,24 +400,24 @@ async def _content(request: Request, limit: int) -> bytes:
             if len(content) > limit:
                 raise _too_long(limit)
     except ClientDisconnect:  # nothing that the log should name: it happens every day
-        raise ClientLeft("the client left before all of the body was there; nothing was done") from None
+        raise ClientLeft("the client disconnected before the whole body had arrived; nothing was done") from None
     return bytes(content)
 
 
 def _too_long(limit: int) -> HttpRefusal:
     most = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit // 2**10} KiB"
-    return HttpRefusal(413, "too_large", f"the body is longer than {most}, the most that is taken here")
+    return HttpRefusal(413, "too_large", f"the body is longer than {most}, the most that is accepted here")
 
 
 def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Body:
     """Read the body as a model; every mistake is named with its place."""
     found = parts(content) if limit <= MAX_BODY else 0
     if found > MAX_PARTS:
-        words = f"the body holds {found} lists, objects and names; at most {MAX_PARTS} are taken here"
+        words = f"the body holds {found} lists, objects and names; at most {MAX_PARTS} are accepted here"
         raise HttpRefusal(422, "too_many", words)
     if depth(content) > MAX_DEPTH:
         raise HttpRefusal(
-            422, "too_deep", f"the body is nested deeper than {MAX_DEPTH} levels, the most that is taken here"
+            422, "too_deep", f"the body is nested deeper than {MAX_DEPTH} levels, the most that is accepted here"
         )
     try:
         return model.model_validate_json(content, strict=True)

@@ -16,14 +16,15 @@ import holdcourse as hc
 from holdcourse.errors import HoldcourseError
 from holdcourse.running.witness import Witness
 from holdcourse.service.core.clients import Broadcast
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.data_folder import DataFolder
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.fleets import HostedFleets
 from holdcourse.service.core.notices import NotifyFile
 from holdcourse.service.core.notifications import notifier_of
 from holdcourse.service.core.status import Clock
 from holdcourse.service.core.store import Store
 from holdcourse.service.core.tokens import Keyring, Token
-from holdcourse.service.http import errors, jobs, notifying, openapi, rounds, routes
+from holdcourse.service.http import errors, fleets, jobs, notifications, openapi, rounds, routes
 from holdcourse.service.http.admission import Gateway
 from holdcourse.service.http.forwarding import Forwarding, Peers
 
@@ -43,11 +44,12 @@ def create_app(
     """
     keyring = None if token_file is None else Keyring(token_file, clock)
     store = DataFolder(data) if isinstance(data, Path) else data
-    fleet = Fleet(store, Broadcast(), clock, witness)
+    controllers = Controllers(store, Broadcast(), clock, witness)
+    hosted_fleets = HostedFleets(controllers, witness)
 
     def noted(tokens: list[Token]) -> None:
         try:
-            fleet.journal.note_tokens(tokens)
+            controllers.journal.note_tokens(tokens)
         except HoldcourseError as error:  # nobody is locked out because the disk is full
             logger.error("%s", error)
 
@@ -56,16 +58,18 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await fleet.start()
+        await controllers.start()
+        await hosted_fleets.start()
         if keyring is not None:
             noted(keyring.tokens)
         if notify is not None:
-            app.state.notifier = notifier_of(notify, fleet)
+            app.state.notifier = notifier_of(notify, controllers)
             app.state.notifier.start()
         yield
         if app.state.notifier is not None:
             await to_thread.run_sync(app.state.notifier.stop)
-        await fleet.stop()
+        await hosted_fleets.stop()
+        await controllers.stop()
         if store.leases is not None:
             await app.state.peers.close()
         app.state.refusal_log.close()
@@ -80,16 +84,16 @@ def create_app(
         openapi_url=None,  # served by a route of our own
         redirect_slashes=False,  # an address that is not there is not there
     )
-    app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
-    app.state.notifier = None
-    routers = (rounds.router, routes.router, jobs.router, notifying.router)
+    app.state.controllers, app.state.fleets = controllers, hosted_fleets
+    app.state.keyring, app.state.notifier, app.state.refusal_log = keyring, None, errors.RefusalLog(controllers.clock)
+    routers = (rounds.router, routes.router, jobs.router, notifications.router, fleets.router)
     app.state.routes = [route for router in routers for route in router.routes]
     for router in routers:
         app.include_router(router)
     app.add_middleware(rounds.Direct)
     if store.leases is not None:
         app.state.peers = Peers()
-        app.add_middleware(Forwarding, fleet=fleet, peers=app.state.peers)
+        app.add_middleware(Forwarding, controllers=controllers, peers=app.state.peers)
     app.add_middleware(Gateway, only_local=keyring is None)  # the outermost: added last
     app.add_exception_handler(HoldcourseError, errors.refused)
     app.add_exception_handler(RequestValidationError, errors.invalid)

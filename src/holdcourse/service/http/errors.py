@@ -94,8 +94,8 @@ def error_response(refusal: HttpRefusal, headers: Mapping[str, str] | None = Non
 async def refused(request: Request, error: Exception) -> Response:
     """Answer a request that was refused on purpose; an exception handler."""
     assert isinstance(error, HoldcourseError)
-    name, fleet = request.path_params.get("id"), request.app.state.fleet
-    if isinstance(error, errors.LogError) and name is not None and fleet.is_deleted(name):
+    name, controllers = request.path_params.get("id"), request.app.state.controllers
+    if isinstance(error, errors.LogError) and name is not None and controllers.is_deleted(name):
         error = refusals.Unknown("controller", name, "it was deleted a moment ago")
     refusal = translated(error)
     log_refusal(request, refusal)

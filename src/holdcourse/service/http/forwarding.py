@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdcourse.errors import HoldcourseError
 from holdcourse.service.core import requests
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.refusals import HeldElsewhere
 from holdcourse.service.http.admission import JSON, token_of
 from holdcourse.service.http.errors import HttpRefusal, error_response, translated
@@ -58,12 +58,12 @@ CHUNK = 2**16
 class Forwarding:
     """Sends requests on to the process that holds their controller."""
 
-    def __init__(self, app: ASGIApp, *, fleet: Fleet, peers: Peers) -> None:
-        self._app, self._fleet, self._peers = app, fleet, peers
+    def __init__(self, app: ASGIApp, *, controllers: Controllers, peers: Peers) -> None:
+        self._app, self._controllers, self._peers = app, controllers, peers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, here or elsewhere."""
-        sharing, found = self._fleet.sharing, CONTROLLER.match(scope.get("path", ""))
+        sharing, found = self._controllers.sharing, CONTROLLER.match(scope.get("path", ""))
         if scope["type"] != "http" or sharing is None or found is None or sharing.is_here(found[1]):
             await self._app(scope, receive, send)
             return
@@ -94,7 +94,7 @@ class Peers:
     """Connections to other processes, which stay open for a while."""
 
     def __init__(self) -> None:
-        self._idle: dict[str, list[tuple[float, Line]]] = {}
+        self._idle: dict[str, list[tuple[float, PeerConnection]]] = {}
 
     async def forward(
         self, address: str, scope: Scope, receive: Receive, send: Send, still_held: Callable[[], bool]
@@ -104,13 +104,13 @@ class Peers:
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
         headers = [(key, value) for key, value in scope["headers"] if key not in OF_THE_CONNECTION]
-        line = await self._line(address)
+        connection = await self._connection(address)
         try:
             try:
-                await line.begin(scope["method"], target, headers)
+                await connection.begin(scope["method"], target, headers)
                 async for part in _parts(receive):
-                    await line.add(part)
-                status, answered = await _while_held(line.answer(), still_held)
+                    await connection.add(part)
+                status, answered = await _while_held(connection.answer(), still_held)
             except (OSError, h11.ProtocolError, TimeoutError) as error:
                 raise HttpRefusal(
                     503,
@@ -123,21 +123,21 @@ class Peers:
             ]
             await send({"type": "http.response.start", "status": status, "headers": kept})
             with suppress(OSError, h11.ProtocolError):  # else the client's connection is cut off, too
-                await self._send_back(line, receive, send)
+                await self._send_back(connection, receive, send)
         finally:
-            self._put_back(address, line)
+            self._put_back(address, connection)
 
-    async def _send_back(self, line: Line, receive: Receive, send: Send) -> None:
+    async def _send_back(self, connection: PeerConnection, receive: Receive, send: Send) -> None:
         """Send the body of an answer, until it ends or the client leaves, who may be watching a stream."""
         leaving = asyncio.ensure_future(_left(receive))
         try:
-            parts = line.body()
+            parts = connection.body()
             while True:
                 coming = asyncio.ensure_future(anext(parts, None))
                 await asyncio.wait((coming, leaving), return_when=asyncio.FIRST_COMPLETED)
                 if not coming.done():
                     coming.cancel()
-                    line.close()
+                    connection.close()
                     return
                 part = coming.result()
                 await send({"type": "http.response.body", "body": part or b"", "more_body": part is not None})
@@ -150,74 +150,74 @@ class Peers:
         self, address: str, method: str, path: str, headers: Iterable[tuple[bytes, bytes]], body: bytes = b""
     ) -> tuple[int, bytes]:
         """Send a short request of our own; returns the status and the body of its answer."""
-        line = await self._line(address)
+        connection = await self._connection(address)
         try:
             length = (b"content-length", b"%d" % len(body))
-            await line.begin(method, path.encode(), [*headers, length])
-            await line.add(body)
-            await line.add(None)
-            status, _ = await line.answer()
-            return status, b"".join([part async for part in line.body()])
+            await connection.begin(method, path.encode(), [*headers, length])
+            await connection.add(body)
+            await connection.add(None)
+            status, _ = await connection.answer()
+            return status, b"".join([part async for part in connection.body()])
         finally:
-            self._put_back(address, line)
+            self._put_back(address, connection)
 
     async def events(self, address: str, headers: Iterable[tuple[bytes, bytes]]) -> AsyncIterator[str]:
         """Follow what happens at another process: each event as it stands in its stream."""
-        line = await self._line(address)
+        connection = await self._connection(address)
         try:
-            await line.begin("GET", b"/events", headers)
-            await line.add(None)
-            status, _ = await line.answer()
+            await connection.begin("GET", b"/events", headers)
+            await connection.add(None)
+            status, _ = await connection.answer()
             text = b""
-            async for part in line.body():
+            async for part in connection.body():
                 *events, text = (text + part).split(END_OF_EVENT)
                 for event in events if status == 200 else ():
                     if not event.startswith(COMMENT):
                         yield (event + END_OF_EVENT).decode()
         finally:
-            line.close()
+            connection.close()
 
-    async def _line(self, address: str) -> Line:
+    async def _connection(self, address: str) -> PeerConnection:
         idle = self._idle.get(address, [])
         while idle:
-            since, line = idle.pop()
-            if monotonic() - since < IDLE_S and not line.is_broken:
-                return line
-            line.close()
+            since, connection = idle.pop()
+            if monotonic() - since < IDLE_S and not connection.is_broken:
+                return connection
+            connection.close()
         try:
-            return await asyncio.wait_for(Line.to(address), CONNECT_S)
+            return await asyncio.wait_for(PeerConnection.to(address), CONNECT_S)
         except (OSError, TimeoutError) as error:
             raise NotReached(f"{address}: {error}") from None
 
     async def close(self) -> None:
-        """Hang up on all of them."""
-        lines = [line for idle in self._idle.values() for _, line in idle]
+        """Close the connections to all of them."""
+        connections = [connection for idle in self._idle.values() for _, connection in idle]
         self._idle.clear()
-        for line in lines:
-            line.close()
-        for line in lines:
-            await line.closed()
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.closed()
 
-    def _put_back(self, address: str, line: Line) -> None:
+    def _put_back(self, address: str, connection: PeerConnection) -> None:
         idle = self._idle.setdefault(address, [])
         while idle and monotonic() - idle[0][0] > IDLE_S:
             idle.pop(0)[1].close()
-        if line.can_go_on():
-            idle.append((monotonic(), line))
+        if connection.can_go_on():
+            idle.append((monotonic(), connection))
         else:
-            line.close()
+            connection.close()
 
 
-class Line:
-    """One connection to another process."""
+class PeerConnection:
+    """A connection to another process."""
 
     def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._host, self._reader, self._writer = host, reader, writer
         self._state = h11.Connection(h11.CLIENT)
 
     @classmethod
-    async def to(cls, address: str) -> Line:
-        """Connect."""
+    async def to(cls, address: str) -> PeerConnection:
+        """Connect to a process at an address."""
         parts = urlsplit(address)
         secured = ssl.create_default_context() if parts.scheme == "https" else None
         port = parts.port or (443 if secured else 80)
@@ -258,7 +258,7 @@ class Line:
         return False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()
 
     async def closed(self) -> None:
@@ -285,7 +285,7 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes | None]:
     while more:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
-            raise HttpRefusal(499, "gone", "the client left before all of the body was there")
+            raise HttpRefusal(499, "gone", "the client disconnected before the whole body had arrived")
         if message.get("body"):
             yield message["body"]
         more = message.get("more_body", False)
@@ -298,7 +298,7 @@ async def _while_held(answer: Coroutine[Any, Any, Result], still_held: Callable[
     try:
         while not (await asyncio.wait((waiting,), timeout=LOOK_EVERY_S))[0]:
             if not still_held():
-                raise TimeoutError("it gives no sign of life")
+                raise TimeoutError("it does not respond")
         return waiting.result()
     finally:
         waiting.cancel()
@@ -319,7 +319,7 @@ async def create_at(elsewhere: HeldElsewhere, request: Request, body: BaseModel)
         raise elsewhere
     content = json.dumps(requests.plain(body, exclude_unset=True)).encode()
     headers = [*_credentials(request), (b"content-type", JSON.encode())]
-    peers, leases, address = request.app.state.peers, request.app.state.fleet.sharing.leases, elsewhere.address
+    peers, leases, address = request.app.state.peers, request.app.state.controllers.sharing.leases, elsewhere.address
     asked = peers.fetch(address, "POST", "/controllers", headers, content)
     try:
         status, answer = await _while_held(asked, lambda: address in leases.members.values())
@@ -328,13 +328,13 @@ async def create_at(elsewhere: HeldElsewhere, request: Request, body: BaseModel)
     return Response(answer, status, media_type=JSON)
 
 
-async def with_others(fleet: Fleet, request: Request, own: AsyncIterator[str]) -> AsyncIterator[str]:
+async def with_others(controllers: Controllers, request: Request, own: AsyncIterator[str]) -> AsyncIterator[str]:
     """Follow what happens here and at all other processes, until what happens here ends."""
-    if fleet.sharing is None or FORWARDED.decode() in request.headers:
+    if controllers.sharing is None or FORWARDED.decode() in request.headers:
         async for text in own:
             yield text
         return
-    leases, peers, credentials = fleet.sharing.leases, request.app.state.peers, _credentials(request)
+    leases, peers, credentials = controllers.sharing.leases, request.app.state.peers, _credentials(request)
     waiting: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
     followed: dict[str, asyncio.Task[None]] = {}
 
@@ -365,11 +365,11 @@ async def with_others(fleet: Fleet, request: Request, own: AsyncIterator[str]) -
         await asyncio.gather(*tasks, *followed.values(), return_exceptions=True)
 
 
-async def listed_elsewhere(fleet: Fleet, request: Request) -> dict[str, dict[str, Any] | None]:
+async def listed_elsewhere(controllers: Controllers, request: Request) -> dict[str, dict[str, Any] | None]:
     """List all controllers by name, as those list them who hold them elsewhere; None: here, or nobody answers."""
-    if fleet.sharing is None or FORWARDED.decode() in request.headers:
+    if controllers.sharing is None or FORWARDED.decode() in request.headers:
         return {}
-    leases, peers, credentials = fleet.sharing.leases, request.app.state.peers, _credentials(request)
+    leases, peers, credentials = controllers.sharing.leases, request.app.state.peers, _credentials(request)
 
     async def listed(address: str) -> list[dict[str, Any]]:
         with suppress(NotReached, OSError, TimeoutError, h11.ProtocolError, ValueError, KeyError, TypeError):
@@ -391,11 +391,11 @@ def was_sent_on(request: Request) -> bool:
     return FORWARDED.decode() in request.headers
 
 
-async def tell_others(fleet: Fleet, request: Request, body: BaseModel | None = None) -> None:
+async def tell_others(controllers: Controllers, request: Request, body: BaseModel | None = None) -> None:
     """Have every other process do the same, as far as they answer; for what each of them keeps for itself."""
-    if fleet.sharing is None or was_sent_on(request):
+    if controllers.sharing is None or was_sent_on(request):
         return
-    leases, peers = fleet.sharing.leases, request.app.state.peers
+    leases, peers = controllers.sharing.leases, request.app.state.peers
     content = b"" if body is None else json.dumps(requests.plain(body, exclude_unset=True)).encode()
     headers = [*_credentials(request), (b"content-type", JSON.encode())]
 

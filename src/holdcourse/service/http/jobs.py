@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from holdcourse.running.events import plain
 from holdcourse.service.core import background, inspection, requests
 from holdcourse.service.core.clients import Caller
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.jobs import Job
 from holdcourse.service.core.processes import error_of
 from holdcourse.service.core.refusals import HeldElsewhere
@@ -27,7 +27,7 @@ from holdcourse.service.http.admission import (
     SMALL,
     TABLES,
     TheCaller,
-    TheFleet,
+    TheControllers,
     TokenGiven,
     config_body,
     json_body,
@@ -43,8 +43,8 @@ Prefer = Annotated[
     Header(
         alias="Prefer",
         max_length=200,
-        description="`respond-async`: as a job, however little there is to do. `wait=20`: what becomes a job is waited "
-        "for so many seconds, at most 30, and answered as if it were none where it is done by then.",
+        description="`respond-async`: as a job, however little there is to do. `wait=20`: wait that "
+        "many seconds for the job, at most 30, and answer with its result if it is done by then.",
     ),
 ]
 AS_A_JOB: dict[str, Any] = {"model": responses.JobAnswer, "description": "It is done in the background, as this job."}
@@ -75,7 +75,7 @@ def _patience(prefer: str) -> int:
     return 0 if found is None else min(int(found[1]), LONGEST_WAIT_S)
 
 
-async def followed(fleet: Fleet, job: Job, prefer: str = "") -> Response:
+async def followed(controllers: Controllers, job: Job, prefer: str = "") -> Response:
     """Answer a request that became a job: with the job or, where it ends while the client waits, as if it were none."""
     wait = _patience(prefer)
     if wait:
@@ -84,9 +84,9 @@ async def followed(fleet: Fleet, job: Job, prefer: str = "") -> Response:
     if job.is_over and wait:
         if job.error is not None:
             raise error_of(job.error)
-        return reply(ANSWERS[job.kind], await _result(fleet, job), _status(job) or 200)
+        return reply(ANSWERS[job.kind], await _result(controllers, job), _status(job) or 200)
     headers = {"Location": _address(job), "Retry-After": "1"}
-    return job_reply(responses.JobAnswer, await _described(fleet, job), 202, headers)
+    return job_reply(responses.JobAnswer, await _described(controllers, job), 202, headers)
 
 
 def _address(job: Job) -> str:
@@ -99,14 +99,14 @@ def _status(job: Job) -> int | None:
     return None if job.state != "done" else 201 if job.is_new else 200
 
 
-async def _result(fleet: Fleet, job: Job) -> dict[str, Any] | None:
+async def _result(controllers: Controllers, job: Job) -> dict[str, Any] | None:
     """Return what came of a job; where a restart cut off its answer, the controller that it made as it is now."""
     if job.state == "done" and job.result == {}:
-        return (await fleet.opened(job.controller)).view.state()
+        return (await controllers.opened(job.controller)).view.state()
     return job.result
 
 
-async def _described(fleet: Fleet, job: Job, *, with_result: bool = True) -> dict[str, Any]:
+async def _described(controllers: Controllers, job: Job, *, with_result: bool = True) -> dict[str, Any]:
     error = None if job.error is None else translated(error_of(job.error))
     return {
         "id": job.id,
@@ -115,40 +115,42 @@ async def _described(fleet: Fleet, job: Job, *, with_result: bool = True) -> dic
         **{name: getattr(job, name) for name in ("asked_at", "began_at", "ended_at")},
         "by": None if job.by is None else plain(job.by),
         "status": _status(job),
-        "result": await _result(fleet, job) if with_result else None,
+        "result": await _result(controllers, job) if with_result else None,
         "error": None if error is None else {"code": error.code, "message": str(error), **error.more},
     }
 
 
 @router.get("/jobs", response_model=responses.JobList, responses=refusal_responses("list"))
-async def jobs(fleet: TheFleet, token: TokenGiven) -> Response:
+async def jobs(controllers: TheControllers, token: TokenGiven) -> Response:
     """The newest jobs on controllers that the token may see, without their results."""
-    seen = [job for job in fleet.jobs.all() if token.sees(job.controller)]
-    described = [await _described(fleet, job, with_result=False) for job in seen]
+    seen = [job for job in controllers.jobs.all() if token.sees(job.controller)]
+    described = [await _described(controllers, job, with_result=False) for job in seen]
     return job_reply(responses.JobList, {"jobs": described})
 
 
 @router.get("/jobs/{job}", response_model=responses.JobAnswer, responses=refusal_responses("job"))
-async def job(name: JobId, fleet: TheFleet, token: TokenGiven, request: Request, prefer: Prefer = "") -> Response:
+async def job(
+    name: JobId, controllers: TheControllers, token: TokenGiven, request: Request, prefer: Prefer = ""
+) -> Response:
     """How far a job is, and what came of it. With `Prefer: wait=20` it is answered once the job is over."""
-    found = fleet.jobs.find(name)
+    found = controllers.jobs.find(name)
     require_scope(request, "read", found.controller)
     wait = _patience(prefer)
     if wait:
         with suppress(TimeoutError):
             await asyncio.wait_for(found.ended.wait(), wait)
-    return job_reply(responses.JobAnswer, await _described(fleet, found))
+    return job_reply(responses.JobAnswer, await _described(controllers, found))
 
 
 @router.delete("/jobs/{job}", response_model=responses.JobAnswer, responses=refusal_responses("cancel"))
-async def cancel(name: JobId, fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
+async def cancel(name: JobId, controllers: TheControllers, token: TokenGiven, request: Request) -> Response:
     """End a job that is not over: nothing that it did counts. For who asked for it, and for admins."""
-    found = fleet.jobs.find(name)
+    found = controllers.jobs.find(name)
     require_scope(request, "read", found.controller)
     if found.by != token.author:
         require_scope(request, "admin", found.controller)
-    await fleet.jobs.cancel(name).ended.wait()
-    return job_reply(responses.JobAnswer, await _described(fleet, found))
+    await controllers.jobs.cancel(name).ended.wait()
+    return job_reply(responses.JobAnswer, await _described(controllers, found))
 
 
 @router.post(
@@ -164,7 +166,7 @@ async def cancel(name: JobId, fleet: TheFleet, token: TokenGiven, request: Reque
     openapi_extra=body_schema(requests.Config, *FILES, *TABLES),
 )
 async def create(
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     request: Request,
     body: Annotated[requests.Config, Depends(config_body)],
@@ -181,26 +183,26 @@ async def create(
     with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
-    if fleet.jobs.are_made and (wants_job(prefer) or background.is_long_to_create(body)):
-        return await followed(fleet, await background.create(fleet, body, key, by), prefer)
+    if controllers.jobs.are_made and (wants_job(prefer) or background.is_long_to_create(body)):
+        return await followed(controllers, await background.create(controllers, body, key, by), prefer)
     try:
-        state, is_new = await fleet.create(body, by)
+        state, is_new = await controllers.create(body, by)
     except HeldElsewhere as elsewhere:
         return await forwarding.create_at(elsewhere, request, body)
     return reply(responses.State, state, 201 if is_new else 200)
 
 
 async def _verified(
-    fleet: Fleet, name: str, full: bool | None, key: str | None, prefer: str, request: Request, by: Caller
+    controllers: Controllers, name: str, full: bool | None, key: str | None, prefer: str, request: Request, by: Caller
 ) -> Response:
     if full:
         require_scope(request, "admin", name)
-    fleet.slot(name)
-    if fleet.jobs.are_made:
-        is_long = await fleet.look(lambda: inspection.is_long_to_verify(fleet.store.epochs(name), full), by)
+    controllers.slot(name)
+    if controllers.jobs.are_made:
+        is_long = await controllers.look(lambda: inspection.is_long_to_verify(controllers.store.epochs(name), full), by)
         if is_long or wants_job(prefer):
-            return await followed(fleet, await background.verify(fleet, name, full, key, by), prefer)
-    found = await fleet.read(lambda: inspection.verified(fleet.store.epochs(name), full), by)
+            return await followed(controllers, await background.verify(controllers, name, full, key, by), prefer)
+    found = await controllers.read(lambda: inspection.verified(controllers.store.epochs(name), full), by)
     return reply(responses.Verification, found)
 
 
@@ -211,14 +213,19 @@ async def _verified(
     dependencies=[MAY_READ],
 )
 async def verify(
-    name: Id, fleet: TheFleet, by: TheCaller, request: Request, full: bool | None = None, prefer: Prefer = ""
+    name: Id,
+    controllers: TheControllers,
+    by: TheCaller,
+    request: Request,
+    full: bool | None = None,
+    prefer: Prefer = "",
 ) -> Response:
     """Whether the record is whole; `full` decides every round again, which is the default for short records.
 
     Asked for, `full` needs an admin's token. A record of more than 50 decisions that are decided again, or 5000 that
     are only read, is checked by a job.
     """
-    return await _verified(fleet, name, full, None, prefer, request, by)
+    return await _verified(controllers, name, full, None, prefer, request, by)
 
 
 @router.post(
@@ -230,15 +237,15 @@ async def verify(
 )
 async def begin_to_verify(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     request: Request,
     body: Annotated[requests.VerifyGiven, Depends(json_body(requests.VerifyGiven, SMALL))],
     key: Key = None,
     prefer: Prefer = "",
 ) -> Response:
-    """The same, with a key of its own where it becomes a job."""
-    return await _verified(fleet, name, body.full, key, prefer, request, by)
+    """Verify a controller's records, with a key of its own where that becomes a job."""
+    return await _verified(controllers, name, body.full, key, prefer, request, by)
 
 
 @router.post(
@@ -250,13 +257,15 @@ async def begin_to_verify(
 )
 async def plan(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.PlanGiven, Depends(json_body(requests.PlanGiven, SMALL))],
     key: Key = None,
     prefer: Prefer = "",
 ) -> Response:
     """How long a trial of its policy would take: always a job, in a world fitted to its history and measurements."""
-    if not fleet.jobs.are_made:
-        return reply(responses.PlanAnswer, await fleet.read(await background.plan_at_once(fleet, name, body), by))
-    return await followed(fleet, await background.plan_trial(fleet, name, body, key, by), prefer)
+    if not controllers.jobs.are_made:
+        return reply(
+            responses.PlanAnswer, await controllers.read(await background.plan_at_once(controllers, name, body), by)
+        )
+    return await followed(controllers, await background.plan_trial(controllers, name, body, key, by), prefer)

@@ -3,27 +3,93 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, starmap
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from holdcourse.service.core.clients import BUCKETS_S, Latency
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.controllers import Controllers
+from holdcourse.service.core.fleets import HostedFleets
 from holdcourse.service.core.notifications import Notifier
 
+Sample: TypeAlias = tuple[Mapping[str, str], float]  # labels, and the value
+
+
+class Family(NamedTuple):
+    """A figure of every controller, for Prometheus and in words; the field that holds it, if that has another name."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    about: str
+    field: str = ""
+
+
+UNIT = "in units of what is measured"
+WITHHELD = f", as the model estimates it, {UNIT}; absent while that is withheld."
 ESTIMATES = {
     "against_staying": "Gain of what was done against staying",
     "against_fixed": "Gain of what was done against the best fixed setting",
     "had_it_acted": "What its proposals would have gained against what was done",
 }
+
+
+def _estimate(name: str, about: str) -> tuple[Family, ...]:
+    """An estimated gain and the ends of its interval."""
+    name = f"estimated_gain_{name}"
+    return (
+        Family(name, "gauge", f"{about}{WITHHELD}"),
+        Family(f"{name}_low", "gauge", "Lower end of its 95 % interval."),
+        Family(f"{name}_high", "gauge", "Upper end of its 95 % interval."),
+    )
+
+
+FAMILIES = (
+    Family("setting", "gauge", "The setting that runs, if it is a number."),
+    Family("action", "gauge", "The index of the setting that runs."),
+    Family("mode", "gauge", "1 for the mode that a controller is in, 0 for the others."),
+    Family("override", "gauge", "1 while an operator holds the machine.", "is_overridden"),
+    Family("alarm", "gauge", "1 for each alarm that is open, by kind.", "kinds"),
+    Family("decisions_total", "counter", "Decisions taken.", "decisions"),
+    Family("tells_total", "counter", "Decisions told or skipped.", "tells"),
+    Family("alarms_total", "counter", "Alarms raised.", "alarms_raised"),
+    Family("alarms_open", "gauge", "Alarms that are open.", "alarms"),
+    Family("stale", "gauge", "1 while a decision has not been told within its deadline."),
+    Family("silent", "gauge", "1 while nobody has asked within the deadline after the last round."),
+    Family("broken", "gauge", "1 if the record could not be opened."),
+    Family("seconds_since_last_event", "gauge", "Seconds since the last decision or tell.", "seconds_since"),
+    Family("service_cost", "gauge", f"Measured cost so far, {UNIT}; gains count with a minus.", "service"),
+    Family("movement_cost", "gauge", f"Movement cost so far, {UNIT}.", "movement"),
+    *chain.from_iterable(starmap(_estimate, ESTIMATES.items())),
+    Family("promise_estimated_saved", "gauge", f"Saved against the baseline{WITHHELD}"),
+    Family("promise_estimated_doubt", "gauge", f"Uncertainty of what was saved, {UNIT}."),
+    Family("promise_allowed", "gauge", f"How much more than the baseline may be spent, {UNIT}."),
+    Family("promise_left", "gauge", f"How much of it, and of what was saved, is left to risk, {UNIT}."),
+    Family("promise_used", "gauge", f"How much of the allowance is used, {UNIT}; 0 if savings cover it."),
+    Family("readings_set_aside", "gauge", "Readings that the model keeps but ignores."),
+    Family("band_widening", "gauge", "Factor by which the model's bands are widened, at least 1.", "widening"),
+)
 MODES = ("observe", "shadow", "advise", "act")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def page(fleet: Fleet, sees: Callable[[str], bool], notifier: Notifier | None = None) -> str:
-    """Return the page that Prometheus reads, of the controllers that whoever asks may see."""
+FLEET_FAMILIES = {  # of a hosted fleet: kind, what it says, and the field of its state
+    "fleet_members": ("gauge", "Members of a fleet.", "count"),
+    "fleet_decisions_total": ("counter", "Decisions taken by all members of a fleet.", "decisions"),
+    "fleet_pending": ("gauge", "Members of a fleet that wait for their measurement.", "pending"),
+}
+
+
+def page(
+    controllers: Controllers,
+    sees: Callable[[str], bool],
+    notifier: Notifier | None = None,
+    fleets: HostedFleets | None = None,
+) -> str:
+    """Return the page that Prometheus reads, of the controllers and fleets that whoever asks may see."""
     rows = []
-    for name, slot in list(fleet.slots.items()):
+    for name, slot in list(controllers.slots.items()):
         if sees(name):
             row: dict[str, Any] = {"id": name, "broken": slot.broken is not None}
             if slot.hosted is not None:
@@ -35,8 +101,27 @@ def page(fleet: Fleet, sees: Callable[[str], bool], notifier: Notifier | None = 
                 row |= {"is_overridden": view.fixed_part["override"] is not None, "setting": _number(row["value"])}
                 row["kinds"] = [alarm["kind"] for alarm in view.fixed_part["alarms"]]
             rows.append(row)
-    jobs: Counter[tuple[str, str]] = Counter((job.kind, job.state) for job in fleet.jobs.all() if sees(job.controller))
-    return as_text(rows, fleet.latencies, [] if notifier is None else notifier.state()["targets"], jobs)
+    jobs: Counter[tuple[str, str]] = Counter(
+        (job.kind, job.state) for job in controllers.jobs.all() if sees(job.controller)
+    )
+    text = as_text(rows, controllers.latencies, [] if notifier is None else notifier.state()["targets"], jobs)
+    return text if fleets is None else text + _of_fleets(fleets, sees)
+
+
+def _of_fleets(fleets: HostedFleets, sees: Callable[[str], bool]) -> str:
+    seen = {name: slot for name, slot in sorted(fleets.slots.items()) if sees(name)}
+    lines = [
+        "# HELP holdcourse_fleet_broken 1 if the record could not be opened.",
+        "# TYPE holdcourse_fleet_broken gauge",
+    ]
+    lines += [
+        f'holdcourse_fleet_broken{{fleet="{name}"}} {int(slot.broken is not None)}' for name, slot in seen.items()
+    ]
+    states = {name: slot.hosted.state() for name, slot in seen.items() if slot.hosted is not None}
+    for name, (kind, about, field) in FLEET_FAMILIES.items():
+        lines += [f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}"]
+        lines += [f'holdcourse_{name}{{fleet="{which}"}} {state[field]}' for which, state in states.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _number(value: Any) -> float | None:
@@ -54,7 +139,7 @@ def as_text(
     Parameters
     ----------
     rows
-        Of each controller: its id, and the fields of the families below as far as they are known.
+        Of each controller: its id, and the fields of `FAMILIES` as far as they are known.
     latencies
         By controller and "ask" or "tell".
     targets
@@ -62,94 +147,71 @@ def as_text(
     """
     rows = list(rows)
     lines: list[str] = []
-
-    def family(name: str, kind: str, about: str, field: str) -> None:
-        lines.extend([f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}"])
-        for row in rows:
-            if row.get(field) is not None:
-                lines.append(f'holdcourse_{name}{{controller="{row["id"]}"}} {float(row[field]):.17g}')
-
-    def labelled(name: str, kind: str, about: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> None:
-        lines.extend([f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}"])
-        for labels, value in samples:
-            written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-            lines.append(f"holdcourse_{name}{{{written}}} {float(value):.17g}")
-
-    family("setting", "gauge", "The setting that runs, where that is a number.", "setting")
-    family("action", "gauge", "The index of the setting that runs.", "action")
-    labelled(
-        "mode",
-        "gauge",
-        "1 for the mode that a controller is in, 0 for the others.",
-        [
-            ({"controller": row["id"], "mode": mode}, row["mode"] == mode)
-            for row in rows
-            if row.get("mode")
-            for mode in MODES
-        ],
-    )
-    family("override", "gauge", "1 while an operator holds the machine.", "is_overridden")
-    labelled(
-        "alarm",
-        "gauge",
-        "1 for each alarm that is open, by kind.",
-        [({"controller": row["id"], "kind": kind}, 1) for row in rows for kind in row.get("kinds", ())],
-    )
-    family("decisions_total", "counter", "Decisions taken.", "decisions")
-    family("tells_total", "counter", "Decisions told or skipped.", "tells")
-    family("alarms_total", "counter", "Alarms raised.", "alarms_raised")
-    family("alarms_open", "gauge", "Alarms that are open.", "alarms")
-    family("stale", "gauge", "1 while a decision has not been told within its deadline.", "stale")
-    family("silent", "gauge", "1 while nobody has asked within the deadline after the last round.", "silent")
-    family("broken", "gauge", "1 if the record could not be opened.", "broken")
-    family("seconds_since_last_event", "gauge", "Since the last decision or tell.", "seconds_since")
-    family(
-        "service_cost",
-        "gauge",
-        "Measured cost so far, in units of what is measured; gains count with a minus.",
-        "service",
-    )
-    family("movement_cost", "gauge", "Movement cost so far, in units of what is measured.", "movement")
-    unit = "in units of what is measured"
-    for name, about in ESTIMATES.items():
-        words = f"{about}, as the model estimates it, {unit}; absent while that is withheld."
-        family(f"estimated_gain_{name}", "gauge", words, f"estimated_gain_{name}")
-        family(f"estimated_gain_{name}_low", "gauge", "Lower end of its 95 % interval.", f"estimated_gain_{name}_low")
-        family(f"estimated_gain_{name}_high", "gauge", "Upper end of its 95 % interval.", f"estimated_gain_{name}_high")
-    saved = f"Saved against the baseline, as the model estimates it, {unit}; absent while that is withheld."
-    family("promise_estimated_saved", "gauge", saved, "promise_estimated_saved")
-    family("promise_estimated_doubt", "gauge", f"By how much that may be wrong, {unit}.", "promise_estimated_doubt")
-    family("promise_allowed", "gauge", f"What may be spent more than the baseline would, {unit}.", "promise_allowed")
-    family("promise_left", "gauge", f"What of it, and of what was saved, is left to be risked, {unit}.", "promise_left")
-    family(
-        "promise_used", "gauge", f"What of the allowed is used up, {unit}; 0 where savings cover it.", "promise_used"
-    )
-    family("readings_set_aside", "gauge", "Readings that the model keeps and does not believe.", "readings_set_aside")
-    family("band_widening", "gauge", "Factor by which the model's bands are widened, at least 1.", "widening")
+    for each in FAMILIES:
+        samples = OF_SEVERAL.get(each.name, partial(_one_number, each.field or each.name))
+        lines += _family(each.name, each.kind, each.about, chain.from_iterable(map(samples, rows)))
     counted = [({"kind": kind, "state": state}, count) for (kind, state), count in sorted(jobs.items())]
-    labelled("jobs", "gauge", "Long work that is kept in mind, by kind and state.", counted)
-    told = list(targets)
+    lines += _family("jobs", "gauge", "Background jobs that are remembered, by kind and state.", counted)
+    lines += _of_targets(list(targets))
+    seen = {row["id"] for row in rows}
+    lines += _of_requests({key: latency for key, latency in sorted(latencies.items()) if key[0] in seen})
+    return "\n".join(lines) + "\n"
+
+
+def _family(name: str, kind: str, about: str, samples: Iterable[Sample]) -> Iterator[str]:
+    """Write a family: what it is about, and a line for each sample."""
+    yield from (f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}")
+    for labels, value in samples:
+        written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+        yield f"holdcourse_{name}{{{written}}} {float(value):.17g}"
+
+
+def _one_number(field: str, row: Mapping[str, Any]) -> Iterator[Sample]:
+    """A controller's number, where it is known."""
+    if row.get(field) is not None:
+        yield {"controller": row["id"]}, row[field]
+
+
+def _modes(row: Mapping[str, Any]) -> Iterator[Sample]:
+    """Every mode, and whether the controller is in it."""
+    for mode in MODES if row.get("mode") else ():
+        yield {"controller": row["id"], "mode": mode}, row["mode"] == mode
+
+
+def _open_alarms(row: Mapping[str, Any]) -> Iterator[Sample]:
+    """Every alarm of the controller that is open."""
+    for kind in row.get("kinds", ()):
+        yield {"controller": row["id"], "kind": kind}, 1
+
+
+OF_SEVERAL: dict[str, Callable[[Mapping[str, Any]], Iterator[Sample]]] = {"mode": _modes, "alarm": _open_alarms}
+
+
+def _of_targets(targets: list[Mapping[str, Any]]) -> Iterator[str]:
+    """How it goes with telling people of alarms."""
     outcomes = [
         ({"target": one["name"], "outcome": outcome}, one[outcome])
-        for one in told
+        for one in targets
         for outcome in ("sent", "failed", "dropped")
     ]
-    labelled("notifications_total", "counter", "Notices of alarms, and tries that failed.", outcomes)
-    waiting = [({"target": one["name"]}, one["waiting"]) for one in told]
-    labelled("notifications_waiting", "gauge", "Notices that wait to be delivered.", waiting)
-    failing = [({"target": one["name"]}, one["failing_s"] or 0.0) for one in told]
-    labelled("notifications_failing_seconds", "gauge", "Since when a target cannot be told; 0 while it can.", failing)
+    yield from _family("notifications_total", "counter", "Notices of alarms, and attempts that failed.", outcomes)
+    waiting = [({"target": one["name"]}, one["waiting"]) for one in targets]
+    yield from _family("notifications_waiting", "gauge", "Notices that wait to be delivered.", waiting)
+    failing = [({"target": one["name"]}, one["failing_s"] or 0.0) for one in targets]
+    about = "Since when a target is unreachable; 0 while it is not."
+    yield from _family("notifications_failing_seconds", "gauge", about, failing)
+
+
+def _of_requests(latencies: Mapping[tuple[str, str], Latency]) -> Iterator[str]:
+    """How long asks and tells took, as a histogram."""
     name = "holdcourse_request_seconds"
-    lines += [f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram"]
-    seen = {row["id"] for row in rows}
-    for (controller, operation), latency in sorted(latencies.items()):
-        if controller in seen:
-            labels, count = f'controller="{controller}",operation="{operation}"', 0
-            for bound, more in zip((*BUCKETS_S, "+Inf"), latency.counts, strict=True):
-                count += more
-                lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {count}')
-            lines += [f"{name}_sum{{{labels}}} {latency.total:.17g}", f"{name}_count{{{labels}}} {count}"]
-    return "\n".join(lines) + "\n"
+    yield from (f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram")
+    for (controller, operation), latency in latencies.items():
+        labels, count = f'controller="{controller}",operation="{operation}"', 0
+        for bound, more in zip((*BUCKETS_S, "+Inf"), latency.counts, strict=True):
+            count += more
+            yield f'{name}_bucket{{{labels},le="{bound}"}} {count}'
+        yield from (f"{name}_sum{{{labels}}} {latency.total:.17g}", f"{name}_count{{{labels}}} {count}")
 
 
 def _escaped(label: str) -> str:

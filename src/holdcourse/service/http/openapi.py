@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from holdcourse.service.core import requests
+from holdcourse.service.core import fleet_requests, requests
 from holdcourse.service.http.admission import JSON
 from holdcourse.service.http.responses import Refused
 
@@ -31,18 +31,21 @@ BODIES = (
     requests.PlanGiven,
     requests.Acknowledgement,
     requests.Archiving,
+    fleet_requests.FleetGiven,
+    fleet_requests.FleetAskGiven,
+    fleet_requests.FleetTellGiven,
 )
 MEANINGS = {
-    400: "The request is no HTTP that we understand.",
+    400: "The request is not valid HTTP.",
     401: "A token is needed, or this one is not known.",
     403: "The token does not allow this.",
-    404: "There is no such controller, round, decision or job.",
-    409: "Something else was said before; the answer holds both.",
+    404: "There is no such controller, fleet, round, decision or job.",
+    409: "This contradicts an earlier request; the answer shows both.",
     413: "The body is too long.",
-    415: "The body is not sent as JSON.",
+    415: "The body was not sent as JSON.",
     422: "Something in the request is wrong; the message says what.",
     429: "Too many requests wait for this controller.",
-    501: "A part that this needs is not installed where the service runs; the message says how to.",
+    501: "An optional part is not installed on the server; the message says how to install it.",
     503: "The controller cannot be used; the message says why.",
     507: "The disk is full; nothing was changed.",
 }
@@ -69,6 +72,7 @@ CONTENT = {
     "/controllers/{id}/rounds.csv": ("text/csv", {"type": "string"}),
     "/controllers/{id}/rounds.parquet": ("application/vnd.apache.parquet", {"type": "string", "format": "binary"}),
     "/controllers/{id}/backup": ("application/zip", {"type": "string", "format": "binary"}),
+    "/fleets/{fleet}/backup": ("application/zip", {"type": "string", "format": "binary"}),
 }
 
 

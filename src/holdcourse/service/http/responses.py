@@ -18,9 +18,7 @@ Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "coo
 Value: TypeAlias = float | str | list[float] | dict[str, float | StrictBool | str]  # an action in the user's words
 Reason: TypeAlias = Literal["override", "observe", "trial"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
-Limited = Annotated[
-    Limit | None, Field(description="The limit that kept `action` from being what was wanted; null where none did.")
-]
+Limited = Annotated[Limit | None, Field(description="The limit that prevented what was wanted; null: none did.")]
 Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
 
@@ -32,7 +30,7 @@ class Answer(BaseModel):
 
 
 class Health(Answer):
-    """The process runs."""
+    """Says that the process runs."""
 
     status: Literal["ok"]
     version: str
@@ -70,12 +68,12 @@ class MeasuredGain(Answer):
     value: float | None
     low: float | None
     high: float | None
-    always_low: float | None = Field(description="Of the interval that is right however often somebody looks.")
+    always_low: float | None = Field(description="End of the interval that is right however often somebody looks.")
     always_high: float | None
 
 
 class GainLooks(Answer):
-    """The same after every pair of blocks."""
+    """The gain and its interval after every pair of blocks."""
 
     value: list[float | None]
     low: list[float | None]
@@ -99,6 +97,8 @@ class MeasuredTrial(Answer):
     policy: str
     against: str
     unit: str
+    over: bool = Field(description="Whether the trial has ended.")
+    until: str | None = Field(description="When its last measured round was decided.")
     verdict: Literal["it pays", "it does not pay", "undecided", "too early"]
     words: list[str]
     pairs: int
@@ -109,10 +109,17 @@ class MeasuredTrial(Answer):
     looks_in_percent: GainLooks
     bill: float | None = Field(description="Net cost of the baseline per round.")
     carry_over: CarryOver | None
-    further_pairs: float | None = Field(description="How many more pairs would decide; null: no end can be seen.")
+    further_pairs: float | None = Field(description="How many more pairs it takes to decide; null: no end is in sight.")
     lost: list[int] = Field(description="Rounds without a measurement: of the baseline, of the policy.")
     redirected: list[int] = Field(description="Rounds that were overridden: of the baseline, of the policy.")
-    switching: float | None = Field(description="What moving between the arms costs per round; on neither bill.")
+    left_out: list[int] = Field(
+        description="Pairs without any measurement in one of the blocks: in the baseline's, in the policy's."
+    )
+    uneven: float | None = Field(
+        description="By how many deviations of the coin the policy's blocks lost more rounds than the baseline's."
+    )
+    outlying: int | None = Field(description="The pair that alone causes more than half of the scatter; null: none.")
+    switching: float | None = Field(description="Cost per round of switching between the arms; on neither bill.")
     adjusted_by: list[str]
     began: list[str] = Field(description="When each pair of blocks began.")
     net: list[list[float]] = Field(description="Net cost per round of both blocks of every pair.")
@@ -123,13 +130,13 @@ class TrialInProgress(Answer):
     """How the policy and a baseline take turns."""
 
     block: int = Field(description="Rounds of a block.")
-    blocks: int | None = Field(description="How many there are; null: until the trial is ended.")
-    heard: float = Field(description="From what share of the other arm's rounds an arm learns.")
+    blocks: int | None = Field(description="Number of blocks; null: until somebody ends the trial.")
+    heard: float = Field(description="Share of the other arm's rounds from which an arm learns.")
     against: str
 
 
 class TrialAnswer(Answer):
-    """What the newest trial has measured; null where none is made."""
+    """What the newest trial has measured, also after its end; null where none was made."""
 
     trial: MeasuredTrial | None
 
@@ -140,24 +147,24 @@ class DecisionAnswer(Answer):
     decision: str
     round: int
     episode: int
-    epoch: int = Field(description="In whose numbers the actions are.")
+    epoch: int = Field(description="Epoch whose numbering the actions use.")
     mode: Mode
-    act: bool = Field(description="Whether the one who asked is to move the machine to `action`.")
+    act: bool = Field(description="Whether the caller should move the machine to `action`.")
     action: int
     value: Value
     proposed: int | None
     proposed_value: Value | None
     probabilities: list[float] | None
     expected_cost: float | None = Field(
-        description="Service cost that the model expects at `action`; where gains are measured, the gain with a minus."
+        description="Service cost that the model expects at `action`; if gains are measured, the negative gain."
     )
     expected_measurement: float | None = Field(
-        description="What the model expects to be measured at `action`; null where it does not learn."
+        description="Measurement that the model expects at `action`; null if it does not learn."
     )
     reason: Reason | None
     limited_by: Limited
     forced: Forced
-    turn: TurnAnswer | None = Field(description="Whose turn it is in a trial; null where none is made.")
+    turn: TurnAnswer | None = Field(description="Whose turn it is in a trial; null: there is no trial.")
     at: At
 
 
@@ -243,7 +250,7 @@ class UnitsAnswer(Answer):
     action: str
     measurement: str
     contexts: list[str] | None = None
-    cost: str = Field("", description="Of sums, where that is not what is measured.")
+    cost: str = Field("", description="Unit of sums, if it differs from that of the measurement.")
 
 
 class PolicyOrigin(Answer):
@@ -256,7 +263,7 @@ class PolicyOrigin(Answer):
 
 
 class KnownPolicy(PolicyOrigin):
-    """The same, and what is known about the policy in words."""
+    """The file that a policy came from, and what is known about the policy in words."""
 
     words: list[str]
 
@@ -267,24 +274,29 @@ class Promise(Answer):
     at_most: float = Field(description="Share of the baseline's bill by which it may be exceeded.")
     budget: float | None = Field(description="What may be spent in advance besides; null: the share of some rounds.")
     baseline: Value | None = Field(
-        description="The setting that the baseline keeps to; null: where it began, or a rule."
+        description="The setting at which the baseline stays; null: where it began, or the baseline is a policy."
     )
     baseline_index: int | None
     estimated_saved: float | None = Field(
-        description="Against the baseline, movement included, as the model estimates it; negative where more was "
+        description="Saved against the baseline, including movement, as the model estimates it; negative if more was "
         "spent. Null while estimates are withheld."
     )
-    estimated_doubt: float | None = Field(description="By how much that may be wrong.")
-    allowed: float = Field(description="What may be spent more than the baseline would.")
-    left: float = Field(description="What is left to be risked: saved, less the doubt, and allowed.")
-    estimated_baseline_bill: float = Field(description="What the baseline would have cost so far, by the model.")
+    estimated_doubt: float | None = Field(description="Uncertainty of `estimated_saved`.")
+    allowed: float = Field(description="How much more than the baseline may be spent.")
+    left: float = Field(
+        description="What is left to risk: what is saved, less its uncertainty, plus what is allowed; while estimates "
+        "are withheld, at most what is allowed."
+    )
+    estimated_baseline_bill: float | None = Field(
+        description="What the baseline would have cost so far, by the model. Null while estimates are withheld."
+    )
 
 
 class GainEstimate(Answer):
     """A gain as the model believes it, movement included; null, with the reason, while there is cause to doubt it."""
 
     gain: float | None
-    low: float | None = Field(description="95 % interval, the model's own calibration error included.")
+    low: float | None = Field(description="95 % interval, including the calibration error of the model.")
     high: float | None
     rounds: int = Field(description="Rounds in which the two could be compared.")
     withheld: str | None = Field(description="Why nothing is shown; null: it is shown.")
@@ -294,13 +306,13 @@ class Estimate(Answer):
     """What the model believes that was gained. Nobody measured it: `measured` is where that stands."""
 
     against_staying: GainEstimate | None = Field(
-        description="What was done, against staying at the start for ever; null: no round can be compared."
+        description="What was done, compared with always staying at the start; null: no round can be compared."
     )
     against_fixed: GainEstimate | None = Field(
-        description="What was done, against the best single setting of the history; null: there is none."
+        description="What was done, compared with the best fixed setting of the history; null: there is no history."
     )
     had_it_acted: GainEstimate | None = Field(
-        description="In modes observe and shadow, what its proposals would have gained against what was done."
+        description="In modes observe and shadow, what its proposals would have gained, compared with what was done."
     )
 
 
@@ -311,7 +323,8 @@ class Calibration(Answer):
         description="By this factor its bands are wider than it would make them by itself, because readings fell "
         "outside more often than they should; 1: they did not."
     )
-    set_aside: int = Field(description="Readings that are kept and not believed.")
+    set_aside: int = Field(description="Readings that are kept but ignored.")
+    changes: int = Field(description="How often it forgot earlier readings, because the plant had changed.")
 
 
 class ArchivedSince(Answer):
@@ -332,7 +345,7 @@ class State(Answer):
     round: int = Field(description="The next round to be decided.")
     episode: int
     epoch: int
-    archived_epochs: list[int] = Field(description="Earlier ones whose records are not in the data folder any more.")
+    archived_epochs: list[int] = Field(description="Earlier epochs whose records are no longer in the data folder.")
     action: int = Field(description="Where the machine is.")
     value: Value
     pending: list[DecisionAnswer]
@@ -344,10 +357,10 @@ class State(Answer):
     limits: dict[str, Any]
     limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
     price_in_words: str = Field(description="What moving costs, in the user's units.")
-    trial: TrialInProgress | None = Field(description="The trial that is made; null: none.")
+    trial: TrialInProgress | None = Field(description="The trial that is running; null: none.")
     context_names: list[str] | None
     zone: str = Field(description="The plant's time zone.", examples=["Europe/Berlin"])
-    archived: ArchivedSince | None = Field(description="Null: it is in use. Else it is only looked at.")
+    archived: ArchivedSince | None = Field(description="Null: it is in use. Otherwise it can only be looked at.")
     alarms: list[Alarm]
     last_at: At | None
     policy: str
@@ -355,18 +368,18 @@ class State(Answer):
     actions: list[Value]
     units: UnitsAnswer
     maximise: Maximise
-    measurements_sum: float = Field(description="Sum of what was measured.")
+    measurements_sum: float = Field(description="Sum of the measurements.")
     times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
     made: float | None = Field(
-        description="Sum of what was made, where something else is measured: energy, where it is wind; else null."
+        description="Sum of the yield if something else is measured (energy, if wind is measured); otherwise null."
     )
     file: KnownPolicy | None = Field(description="Where the policy came from; null: it was made here.")
-    service: float = Field(description="Sum of the service costs; where gains are measured, of the gains with a minus.")
+    service: float = Field(description="Sum of the service costs; if gains are measured, of the negative gains.")
     movement: float
     estimate: Estimate
     rounds_told: int
-    promise: Promise | None = Field(description="Null: the policy has made none.")
-    calibration: Calibration | None = Field(description="Null: the policy believes all it is told, or learns nothing.")
+    promise: Promise | None = Field(description="Null: the policy makes no promise.")
+    calibration: Calibration | None = Field(description="Null: the policy trusts every reading, or does not learn.")
 
 
 class Summary(Answer):
@@ -391,7 +404,7 @@ class Summary(Answer):
     estimate: Estimate | None
     zone: str | None
     alarms: int
-    unseen_alarms: int = Field(description="Open ones that nobody has acknowledged.")
+    unseen_alarms: int = Field(description="Open alarms that nobody has acknowledged.")
 
 
 class Summaries(Answer):
@@ -424,8 +437,8 @@ class Row(Answer):
     proposed_value: Value | None
     applied: Value | None
     applied_index: int | None
-    measurement: float | None = Field(description="What was measured; null also where that was taken back.")
-    retracted: Retracted | None = Field(description="What was measured and taken back; null: nothing was.")
+    measurement: float | None = Field(description="Measurement; null also if it was taken back.")
+    retracted: Retracted | None = Field(description="Measurement that was taken back; null: none was.")
     weight: float | None = Field(
         description="What the model makes of the measurement: 1, less where it was far off, 0 where it is set aside; "
         "null where there is none."
@@ -436,12 +449,10 @@ class Row(Answer):
     forced: Forced
     turn: TurnAnswer | None
     in_charge: InCharge = Field(
-        description="Who decided what the machine did: the policy; a limit or the guard that kept it from what was "
+        description="Who determined what the machine did: the policy; a limit or the guard that kept it from what was "
         "wanted; an override; people; the baseline of a trial; the fallback, because the measurement was late."
     )
-    service: float | None = Field(
-        description="Of a measurement that is set aside, what the model expects in its place."
-    )
+    service: float | None = Field(description="For a measurement that is set aside, what the model expects instead.")
     movement: float | None
     cumulative_service: float | None = Field(
         description="Sum of the service costs up to here, without what was taken back since; null also where that was "
@@ -483,11 +494,11 @@ class ReadingsRead(Answer):
     """What was read of a table, to be confirmed."""
 
     rows: int
-    settings: list[float | str] = Field(description="Those that were tried.")
+    settings: list[float | str] = Field(description="Settings that were tried.")
     newest: float | str = Field(description="The setting of the newest row.")
     context: list[str]
     units: dict[str, Any]
-    notes: list[str] = Field(description="What was left out, sorted or taken for granted.")
+    notes: list[str] = Field(description="What was left out, sorted or assumed.")
 
 
 class ReadingsAnswer(Answer):
@@ -509,7 +520,7 @@ class ReadingsAnswer(Answer):
     contexts: list[str]
     remarks: list[str] = Field(description="What looks wrong.")
     notes: list[str]
-    read: ReadingsRead | None = Field(None, description="What was read, where the columns are named.")
+    read: ReadingsRead | None = Field(None, description="What was read, if the columns are named.")
 
 
 class CostField(Answer):
@@ -578,13 +589,13 @@ class Deed(Answer):
 
     at: At
     epoch: int
-    number: int = Field(description="Of the event in the epoch's record.")
+    number: int = Field(description="Number of the event in the record of the epoch.")
     what: str
-    by: Author | None = Field(description="Null: the service itself, or nobody was named then.")
+    by: Author | None = Field(description="Null: the service itself, or nobody was named.")
     reason: str
     words: str
     changed: dict[str, Any] = Field(
-        description="By the name of a setting: what it was and what it is, `from` and `to`."
+        description="For each setting that changed, its value before and after: `from` and `to`."
     )
 
 
@@ -592,7 +603,7 @@ class AuditTrail(Answer):
     """Who changed what, when and why; the newest first."""
 
     deeds: list[Deed]
-    next: str | None = Field(description="For `before`, to go on; null: there is no more.")
+    next: str | None = Field(description="Value of `before` for the next page; null: there is none.")
 
 
 class JournalAnswer(Answer):
@@ -617,15 +628,88 @@ class ModelCheckAnswer(Answer):
     enough: bool = Field(description="Whether there are enough readings to check it.")
     words: list[str]
     readings: int
-    left_out: int = Field(description="Older ones that were not looked at.")
-    explained: float | None = Field(description="Share of the variation that it predicts.")
+    left_out: int = Field(description="Older readings that were not used.")
+    explained: float | None = Field(description="Share of the variation that the model explains.")
     error: float | None = Field(description="Mean absolute error.")
-    coverage: dict[str, float | None] = Field(description="Share of readings held, by the share a band should hold.")
-    points: list[CheckedReading] = Field(description="Some of the readings, and all that look wrong.")
+    coverage: dict[str, float | None] = Field(
+        description="Share of readings within each band, by the share that it should contain."
+    )
+    points: list[CheckedReading] = Field(description="Some of the readings, including all that look wrong.")
+
+
+class FleetState(Answer):
+    """What a fleet is, and how far it has come."""
+
+    id: str
+    name: str
+    policy: str
+    explanation: str
+    count: int = Field(description="How many members there are.")
+    seed: int
+    settings: list[Value] = Field(description="By the index that an `action` is.")
+    units: UnitsAnswer
+    maximise: Maximise
+    next_call: int = Field(description="The number of the next ask.")
+    decisions: int = Field(description="Of all members.")
+    pending: int = Field(description="Members that wait for their measurement.")
+    created_at: At
+    last_at: At
+    events: int
+    head: str = Field(description="Hash of the last event: written down elsewhere, it shows a record that was changed.")
+
+
+class FleetSummary(Answer):
+    """A fleet in the overview."""
+
+    id: str
+    name: str
+    status: Literal["ok", "opening", "broken"]
+    message: str | None = Field(description="Why it is broken.")
+    policy: str | None
+    count: int | None
+    next_call: int | None
+    pending: int | None
+    last_at: At | None
+
+
+class FleetList(Answer):
+    """The fleets that the token may see."""
+
+    fleets: list[FleetSummary]
+
+
+class FleetMembers(Answer):
+    """Every member of a fleet, one entry for each."""
+
+    next_call: int
+    action: list[int] = Field(description="Where it is, by index.")
+    setting: list[Value]
+    round: list[int] = Field(description="The number of its next round.")
+    pending: list[bool] = Field(description="Whether it waits for its measurement.")
+    call: list[int | None] = Field(description="The call in which it was asked last; null: in none.")
+
+
+class FleetAnswer(Answer):
+    """What the members are to do now, one entry for each; of the lists, those that were asked for."""
+
+    call: int = Field(description="Which ask of the fleet it is; to be told under this number.")
+    setting: list[Value] | None = None
+    action: list[int] | None = None
+    probabilities: list[list[float] | None] | None = Field(
+        None, description="Null for members not asked, and in an answer that is repeated after a restart."
+    )
+    expected_cost: list[float | None] | None = Field(None, description="Null where `probabilities` are.")
+
+
+class FleetTold(Answer):
+    """What was measured is taken in."""
+
+    call: int
+    pending: int = Field(description="Members that wait for their measurement.")
 
 
 class Deleted(Answer):
-    """A controller that is gone."""
+    """A controller, or a fleet, that is gone."""
 
     deleted: str
     name: str
@@ -656,9 +740,9 @@ class Design(Answer):
 class PlanAnswer(Answer):
     """How long a trial would take, as `holdcourse trial plan` says it."""
 
-    block: int = Field(description="The block length that is best, in rounds.")
+    block: int = Field(description="The best block length, in rounds.")
     baseline: Value = Field(description="The setting that the policy is compared with.")
-    target_percent: float = Field(description="The gain to tell from none, in % of the baseline's bill.")
+    target_percent: float = Field(description="The gain to detect, in % of the baseline's bill.")
     expected_percent: float = Field(description="What the policy gains in the simulation.")
     bill: float
     rounds: int
@@ -666,7 +750,9 @@ class PlanAnswer(Answer):
     learning_percent: float | None = Field(
         description="By how much the answer is off because the arms learn from each other's blocks, with that share."
     )
-    learning_error_percent: float | None = Field(description="Standard error of that, from the rehearsal's scatter.")
+    learning_error_percent: float | None = Field(
+        description="Standard error of `learning`, from the scatter of the rehearsals."
+    )
     designs: list[Design]
     words: list[str]
 
@@ -692,9 +778,9 @@ class AskResult(Answer):
     """What one of several questions was answered with: a decision, or why there is none."""
 
     controller: str
-    status: int = Field(description="As the question alone would have been answered with.")
+    status: int = Field(description="Status with which this question alone would have been answered.")
     answer: DecisionAnswer | None
-    error: dict[str, Any] | None = Field(description="What the refusal alone would have held as `error`.")
+    error: dict[str, Any] | None = Field(description="What `error` would have held if this had been refused alone.")
 
 
 class AskResults(Answer):
@@ -707,9 +793,9 @@ class TellResult(Answer):
     """What came of one of several tells."""
 
     controller: str
-    status: int = Field(description="As the tell alone would have been answered with.")
+    status: int = Field(description="Status with which this tell alone would have been answered.")
     answer: TellAnswer | None
-    error: dict[str, Any] | None = Field(description="What the refusal alone would have held as `error`.")
+    error: dict[str, Any] | None = Field(description="What `error` would have held if this had been refused alone.")
 
 
 class TellResults(Answer):
@@ -722,7 +808,7 @@ class JobAnswer(Answer):
     """Long work in the background."""
 
     id: str
-    address: str = Field(description="Where to look at it: `GET` it again until `state` is done or failed.")
+    address: str = Field(description="Address of the job: `GET` it again until `state` is done or failed.")
     kind: Literal["create", "verify", "plan"]
     controller: str
     state: Literal["waiting", "running", "done", "failed"]
@@ -733,9 +819,9 @@ class JobAnswer(Answer):
     ended_at: At | None
     by: Author | None
     status: int | None = Field(
-        description="The status that the request would have been answered with, had it not been a job; null until then."
+        description="Status of the answer that the request would have had without a job; null until then."
     )
-    result: dict[str, Any] | None = Field(description="What it would have been answered with; null in a list of jobs.")
+    result: dict[str, Any] | None = Field(description="Body of that answer; null in a list of jobs.")
     error: Problem | None = Field(description="Why it failed.")
 
 

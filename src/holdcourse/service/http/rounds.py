@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdcourse.errors import HoldcourseError
 from holdcourse.service.core import records, requests
 from holdcourse.service.core.clients import Caller
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
 from holdcourse.service.core.tokens import Scope as TokenScope
 from holdcourse.service.http import responses
@@ -38,7 +38,7 @@ from holdcourse.service.http.admission import (
     MAY_ASK,
     MAY_TELL,
     TheCaller,
-    TheFleet,
+    TheControllers,
     TokenGiven,
     caller_of,
     json_body,
@@ -65,9 +65,10 @@ Key = Annotated[
 ]
 
 
-def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
-    """Return an answer, checked against its model."""
-    return Response(kind.model_validate(data).model_dump_json(), status, media_type="application/json")
+def reply(kind: type[BaseModel], data: Any, status: int = 200, *, only_given: bool = False) -> Response:
+    """Return an answer, checked against its model; `only_given` leaves out what `data` does not hold."""
+    text = kind.model_validate(data).model_dump_json(exclude_unset=only_given)
+    return Response(text, status, media_type="application/json")
 
 
 def write_route(
@@ -89,41 +90,43 @@ def write_route(
 @write_route("ask", requests.AskGiven, responses.DecisionAnswer, MAY_ASK)
 async def ask(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.AskGiven, Depends(json_body(requests.AskGiven))],
     key: Key = None,
 ) -> Response:
     """Which action now? The same question again gives the same answer."""
-    return reply(responses.DecisionAnswer, await asked_of(fleet, name, by, body, key))
+    return reply(responses.DecisionAnswer, await asked_of(controllers, name, by, body, key))
 
 
-async def asked_of(fleet: Fleet, name: str, by: Caller, body: requests.AskGiven, key: str | None) -> dict[str, Any]:
+async def asked_of(
+    controllers: Controllers, name: str, by: Caller, body: requests.AskGiven, key: str | None
+) -> dict[str, Any]:
     """Return what a controller answers to a question."""
     try:
-        return await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
+        return await controllers.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
     except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
-        hosted, located = await fleet.opened(name), asked.located
-        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
+        hosted, located = await controllers.opened(name), asked.located
+        answer = await controllers.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
         if key is not None:
-            answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
+            answer = await controllers.do(name, lambda hosted: hosted.ask(body, key, answer), by)
         return answer
 
 
 @write_route("tell", requests.TellGiven, responses.TellAnswer, MAY_TELL)
 async def tell(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.TellGiven, Depends(json_body(requests.TellGiven))],
     key: Key = None,
 ) -> Response:
     """What was measured. The same again changes nothing."""
-    return reply(responses.TellAnswer, await told_to(fleet, name, by, body, key))
+    return reply(responses.TellAnswer, await told_to(controllers, name, by, body, key))
 
 
 async def told_to(
-    fleet: Fleet, name: str, by: Caller, body: requests.TellGiven | requests.TellOf, key: str | None
+    controllers: Controllers, name: str, by: Caller, body: requests.TellGiven | requests.TellOf, key: str | None
 ) -> dict[str, Any]:
     """Return what a controller answers to what was measured."""
 
@@ -131,23 +134,23 @@ async def told_to(
         ran = SettingGiven(body.applied, body.applied_index)
         return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
 
-    return await fleet.do(name, told, by, timed="tell")
+    return await controllers.do(name, told, by, timed="tell")
 
 
 @write_route("skip", requests.Skip, responses.TellAnswer, MAY_TELL)
 async def skip(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Skip, Depends(json_body(requests.Skip))],
     key: Key = None,
 ) -> Response:
-    """Nothing was measured. The same again changes nothing."""
+    """Say that nothing was measured. Saying it again changes nothing."""
 
     def skipped(hosted: Hosted) -> Done:
         return hosted.tell(body.decision, None, SettingGiven(body.applied, body.applied_index), key, body.epoch)
 
-    return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
+    return reply(responses.TellAnswer, await controllers.do(name, skipped, by, timed="tell"))
 
 
 # -- many at once ------------------------------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ async def each(
     openapi_extra=body_schema(requests.AsksGiven),
 )
 async def ask_many(
-    fleet: TheFleet,
+    controllers: TheControllers,
     token: TokenGiven,
     by: TheCaller,
     request: Request,
@@ -200,7 +203,9 @@ async def ask_many(
 
     The answer is 200 also where single questions were refused.
     """
-    found = await each(body.asks, request, "ask", lambda item: asked_of(fleet, item.controller, by, item, item.key))
+    found = await each(
+        body.asks, request, "ask", lambda item: asked_of(controllers, item.controller, by, item, item.key)
+    )
     return reply(responses.AskResults, {"results": found})
 
 
@@ -211,14 +216,16 @@ async def ask_many(
     openapi_extra=body_schema(requests.TellsGiven),
 )
 async def tell_many(
-    fleet: TheFleet,
+    controllers: TheControllers,
     token: TokenGiven,
     by: TheCaller,
     request: Request,
     body: Annotated[requests.TellsGiven, Depends(json_body(requests.TellsGiven))],
 ) -> Response:
     """What was measured on many controllers; what says no measurement was skipped. Each is taken in on its own."""
-    found = await each(body.tells, request, "tell", lambda item: told_to(fleet, item.controller, by, item, item.key))
+    found = await each(
+        body.tells, request, "tell", lambda item: told_to(controllers, item.controller, by, item, item.key)
+    )
     return reply(responses.TellResults, {"results": found})
 
 
@@ -262,9 +269,9 @@ class Direct:
         address, request = ADDRESSES[found[2]], Request(scope, receive)
         try:
             require_scope(request, address.needs, found[1])
-            fleet: Fleet = request.app.state.fleet
+            controllers: Controllers = request.app.state.controllers
             body, caller = await address.body(request), await caller_of(request)
-            answer = await address.does(found[1], fleet, caller, body, keys[0].decode("ascii") if keys else None)
+            answer = await address.does(found[1], controllers, caller, body, keys[0].decode("ascii") if keys else None)
         except HoldcourseError as error:
             answer = await refused(request, error)
         await answer(scope, receive, send)

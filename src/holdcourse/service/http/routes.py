@@ -13,9 +13,10 @@ from pydantic import BaseModel
 import holdcourse as hc
 from holdcourse.errors import DatabaseUnreachable
 from holdcourse.service.core import export, inspection, records, requests, trail
+from holdcourse.service.core.fleets import HostedFleets
 from holdcourse.service.core.hosted import Done, Hosted, SettingGiven
 from holdcourse.service.core.tokens import EVERYTHING
-from holdcourse.service.http import forwarding, metrics, responses, sending
+from holdcourse.service.http import forwarding, metrics, responses, streams
 from holdcourse.service.http.admission import (
     MAX_LONG_BODY,
     MAY_ADMINISTER,
@@ -26,7 +27,7 @@ from holdcourse.service.http.admission import (
     SMALL,
     TABLES,
     TheCaller,
-    TheFleet,
+    TheControllers,
     TokenGiven,
     json_body,
     require_scope,
@@ -80,7 +81,7 @@ async def look_at_readings(found: Annotated[dict[str, Any], Depends(table_body)]
 )
 async def change(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Changes, Depends(json_body(requests.Changes, MAX_LONG_BODY))],
     key: Key = None,
@@ -95,13 +96,13 @@ async def change(
     def changed(hosted: Hosted) -> Done:
         return hosted.change(changes, key, without_archived=without_archived)
 
-    return reply(responses.State, await fleet.do(name, changed, by))
+    return reply(responses.State, await controllers.do(name, changed, by))
 
 
 @write_route("retract", requests.Retraction, responses.RetractAnswer, MAY_TELL, router)
 async def retract(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Retraction, Depends(json_body(requests.Retraction, SMALL))],
     key: Key = None,
@@ -109,20 +110,20 @@ async def retract(
 ) -> Response:
     """Take back what was measured: it no longer counts. The same again changes nothing.
 
-    The rounds since then are lived through again, which may take long. A measurement of an earlier epoch begins a new
+    The rounds since then are replayed, which may take long. A measurement of an earlier epoch begins a new
     one; where epochs were archived that is refused unless `without_archived`, as for a change of settings.
     """
 
     def taken_back(hosted: Hosted) -> Done:
         return hosted.retract(body.decision, body.reason, key, without_archived=without_archived)
 
-    return reply(responses.RetractAnswer, await fleet.do(name, taken_back, by))
+    return reply(responses.RetractAnswer, await controllers.do(name, taken_back, by))
 
 
 @write_route("override", requests.OverrideGiven, responses.State, MAY_OPERATE, router)
 async def override(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.OverrideGiven, Depends(json_body(requests.OverrideGiven, SMALL))],
     key: Key = None,
@@ -132,13 +133,13 @@ async def override(
     def held(hosted: Hosted) -> Done:
         return hosted.set_override(SettingGiven(body.setting, body.setting_index), body.reason, key, force=body.force)
 
-    return reply(responses.State, await fleet.do(name, held, by))
+    return reply(responses.State, await controllers.do(name, held, by))
 
 
 @write_route("mode", requests.ModeChange, responses.State, MAY_OPERATE, router)
 async def mode(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.ModeChange, Depends(json_body(requests.ModeChange, SMALL))],
     key: Key = None,
@@ -148,13 +149,13 @@ async def mode(
     def switched(hosted: Hosted) -> Done:
         return hosted.set_mode(body.mode, body.reason, key)
 
-    return reply(responses.State, await fleet.do(name, switched, by))
+    return reply(responses.State, await controllers.do(name, switched, by))
 
 
 @write_route("episode", requests.EpisodeGiven, responses.State, MAY_ADMINISTER, router)
 async def episode(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.EpisodeGiven, Depends(json_body(requests.EpisodeGiven))],
     key: Key = None,
@@ -165,7 +166,7 @@ async def episode(
         at = SettingGiven(body.start, body.start_index)
         return hosted.new_episode(at, key, force=body.reason if body.force else None)
 
-    return reply(responses.State, await fleet.do(name, begun, by))
+    return reply(responses.State, await controllers.do(name, begun, by))
 
 
 @router.post(
@@ -178,7 +179,7 @@ async def episode(
 async def acknowledge(
     name: Id,
     kind: Annotated[str, Path(pattern=r"^[a-z_]{1,40}$", examples=["silent"])],
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Acknowledgement, Depends(json_body(requests.Acknowledgement, SMALL))],
     key: Key = None,
@@ -188,29 +189,29 @@ async def acknowledge(
     def seen(hosted: Hosted) -> Done:
         return hosted.acknowledge(kind, body.at, body.remark, key)
 
-    return reply(responses.State, await fleet.do(name, seen, by))
+    return reply(responses.State, await controllers.do(name, seen, by))
 
 
 @write_route("archive", requests.Archiving, responses.State, MAY_ADMINISTER, router)
 async def archive(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Archiving, Depends(json_body(requests.Archiving, SMALL))],
 ) -> Response:
     """Put a controller away: from now on it is only looked at. Refused while a decision waits for its measurement."""
-    return reply(responses.State, await fleet.do(name, lambda hosted: hosted.archive(body.reason), by))
+    return reply(responses.State, await controllers.do(name, lambda hosted: hosted.archive(body.reason), by))
 
 
 @write_route("restore", requests.Archiving, responses.State, MAY_ADMINISTER, router)
 async def restore(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Archiving, Depends(json_body(requests.Archiving, SMALL))],
 ) -> Response:
     """Bring back a controller that was put away; it goes on where it was."""
-    return reply(responses.State, await fleet.do(name, lambda hosted: hosted.restore(body.reason), by))
+    return reply(responses.State, await controllers.do(name, lambda hosted: hosted.restore(body.reason), by))
 
 
 @router.delete(
@@ -221,13 +222,13 @@ async def restore(
 )
 async def delete(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     typed: Annotated[str, Query(alias="name", max_length=200, description="The controller's name, typed again.")],
     reason: Annotated[str, Query(min_length=1, max_length=500, pattern=r"\S", description="Why; it is recorded.")],
 ) -> Response:
     """Delete a controller that is archived, with all its records, for good. The service's journal says who did."""
-    return reply(responses.Deleted, await fleet.delete(name, typed, reason, by))
+    return reply(responses.Deleted, await controllers.delete(name, typed, reason, by))
 
 
 # -- addresses that only look -----------------------------------------------------------------------------------------
@@ -240,17 +241,22 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=responses.Readiness, responses={503: {"model": responses.Readiness}})
-async def readyz(fleet: TheFleet, by: TheCaller) -> Response:
-    """Whether all controllers are open and there is room on the disk; anybody may ask, so it names none of them."""
-    opening, broken, count = len(fleet.opening), len(fleet.broken), len(fleet.slots)
-    said: dict[str, Any] = {"status": "ready", "message": "", "controllers": count, "broken": broken}
+async def readyz(controllers: TheControllers, by: TheCaller, request: Request) -> Response:
+    """Whether all controllers and fleets are open and there is room on the disk; it names none, as anybody may ask."""
+    fleets: HostedFleets = request.app.state.fleets
+    opening, broken = len(controllers.opening) + len(fleets.opening), len(controllers.broken) + len(fleets.broken)
+    count, what = (
+        len(controllers.slots) + len(fleets.slots),
+        "controllers and fleets" if fleets.slots else "controllers",
+    )
+    said: dict[str, Any] = {"status": "ready", "message": "", "controllers": len(controllers.slots), "broken": broken}
     if broken:
-        said["message"] = f"{broken} of {count} controllers are broken; /controllers and the log say which"
+        said["message"] = f"{broken} of {count} {what} are broken; /controllers, /fleets and the log say which"
     if opening:
-        said |= {"status": "opening", "message": f"{opening} of {count} controllers are still being opened"}
+        said |= {"status": "opening", "message": f"{opening} of {count} {what} are still being opened"}
     else:
         try:
-            if await fleet.look(fleet.store.free, by) < LEAST_FREE:
+            if await controllers.look(controllers.store.free, by) < LEAST_FREE:
                 said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
         except DatabaseUnreachable:
             said |= {"status": "cut_off", "message": "the database of the records does not answer"}
@@ -258,9 +264,9 @@ async def readyz(fleet: TheFleet, by: TheCaller) -> Response:
 
 
 @router.get("/metrics", response_class=Response, responses=refusal_responses("metrics"))
-async def prometheus(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
-    """Figures for Prometheus, of the controllers that the token may see."""
-    page = metrics.page(fleet, token.sees, request.app.state.notifier)
+async def prometheus(controllers: TheControllers, token: TokenGiven, request: Request) -> Response:
+    """Figures for Prometheus, of the controllers and fleets that the token may see."""
+    page = metrics.page(controllers, token.sees, request.app.state.notifier, request.app.state.fleets)
     return Response(page, media_type=metrics.CONTENT_TYPE)
 
 
@@ -271,9 +277,9 @@ async def openapi(request: Request) -> Response:
 
 
 @router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
-async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request: Request) -> Response:
+async def all_events(controllers: TheControllers, token: TokenGiven, by: TheCaller, request: Request) -> Response:
     """What happens on all controllers that the token may see, as it happens."""
-    return sending.stream(fleet, by, request, token.sees, with_others=True)
+    return streams.stream(controllers, by, request, token.sees, with_others=True)
 
 
 @router.get(
@@ -282,10 +288,10 @@ async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request:
     responses=refusal_responses("stream"),
     dependencies=[MAY_READ],
 )
-async def events(name: Id, fleet: TheFleet, by: TheCaller, request: Request) -> Response:
+async def events(name: Id, controllers: TheControllers, by: TheCaller, request: Request) -> Response:
     """What happens on one controller, as it happens."""
-    fleet.slot(name)
-    return sending.stream(fleet, by, request, lambda other: other == name)
+    controllers.slot(name)
+    return streams.stream(controllers, by, request, lambda other: other == name)
 
 
 @router.get("/me", response_model=responses.TokenAnswer, responses=refusal_responses("list"))
@@ -295,17 +301,17 @@ async def me(token: TokenGiven) -> Response:
     return reply(responses.TokenAnswer, said | {"expires": token.expires or None})
 
 
-@router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
-async def controllers(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
+@router.get("/controllers", name="controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
+async def listed(controllers: TheControllers, token: TokenGiven, request: Request) -> Response:
     """All controllers that the token may see."""
     found: dict[str, dict[str, Any]] = {}
     empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "unseen_alarms": 0, "status": "new"}
-    for name, summary in (await forwarding.listed_elsewhere(fleet, request)).items():
+    for name, summary in (await forwarding.listed_elsewhere(controllers, request)).items():
         said = {"id": name, "name": name, "message": "the process that holds it does not answer now"}
         if token.sees(name):
             found[name] = summary or empty | said
-    for name, slot in sorted(fleet.slots.items()):
-        if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleet.opening):
+    for name, slot in sorted(controllers.slots.items()):
+        if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in controllers.opening):
             continue  # not for this token, or still in the making
         if slot.hosted is not None:
             found[name] = slot.hosted.view.summary()
@@ -319,72 +325,74 @@ async def controllers(fleet: TheFleet, token: TokenGiven, request: Request) -> R
 
 
 @read_route("state", responses.State)
-async def state(name: Id, fleet: TheFleet) -> Response:
+async def state(name: Id, controllers: TheControllers) -> Response:
     """Everything about a controller at this moment."""
-    return reply(responses.State, (await fleet.opened(name)).view.state())
+    return reply(responses.State, (await controllers.opened(name)).view.state())
 
 
 @read_route("config", responses.ConfigAnswer)
-async def config(name: Id, fleet: TheFleet, by: TheCaller, history: bool = False) -> Response:
+async def config(name: Id, controllers: TheControllers, by: TheCaller, history: bool = False) -> Response:
     """Its settings now; with `history` also the measurements that it started from."""
-    hosted = await fleet.opened(name)
+    hosted = await controllers.opened(name)
 
     def answer() -> Response:
         return reply(responses.ConfigAnswer, inspection.config(hosted, with_history=history))
 
-    return await fleet.look(answer, by)
+    return await controllers.look(answer, by)
 
 
 @read_route("decisions", responses.Rows)
 async def decisions(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     after: Annotated[int | None, Query(ge=-1, le=2**53)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Rounds after `after`, oldest first; without it the newest ones."""
-    hosted = await fleet.opened(name)
-    return await fleet.look(lambda: reply(responses.Rows, inspection.rows(hosted, after, limit)), by)
+    hosted = await controllers.opened(name)
+    return await controllers.look(lambda: reply(responses.Rows, inspection.rows(hosted, after, limit)), by)
 
 
 @read_route("explain/{decision}", responses.Explanation)
-async def explain(name: Id, decision: DecisionId, fleet: TheFleet, by: TheCaller) -> Response:
+async def explain(name: Id, decision: DecisionId, controllers: TheControllers, by: TheCaller) -> Response:
     """Why a decision was taken."""
-    hosted = await fleet.opened(name)
-    remembers = await fleet.look(partial(records.remembers, hosted.controller, decision), by)
-    explaining = fleet.look if remembers else fleet.read
+    hosted = await controllers.opened(name)
+    remembers = await controllers.look(partial(records.remembers, hosted.controller, decision), by)
+    explaining = controllers.look if remembers else controllers.read
     return await explaining(lambda: reply(responses.Explanation, inspection.explanation(hosted, decision)), by)
 
 
 @read_route("field", responses.CostField)
-async def field(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def field(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """The learned cost of every action in contexts that came up lately."""
-    contexts = await fleet.look(partial(inspection.field_contexts, await fleet.opened(name)), by)
-    model, values = await fleet.borrow(
+    contexts = await controllers.look(partial(inspection.field_contexts, await controllers.opened(name)), by)
+    model, values = await controllers.borrow(
         name, lambda hosted: (hosted.controller.session.pilot.model.copy(), hosted.view.state()["actions"]), by
     )
-    return await fleet.read(lambda: reply(responses.CostField, inspection.cost_field(model, contexts, values)), by)
+    return await controllers.read(
+        lambda: reply(responses.CostField, inspection.cost_field(model, contexts, values)), by
+    )
 
 
 @read_route("alarms", responses.Alarms)
-async def alarms(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def alarms(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """Alarms, newest last; open ones have no `cleared_at`."""
-    hosted = await fleet.opened(name)
-    return reply(responses.Alarms, {"alarms": await fleet.look(hosted.records.alarms, by)})
+    hosted = await controllers.opened(name)
+    return reply(responses.Alarms, {"alarms": await controllers.look(hosted.records.alarms, by)})
 
 
 @read_route("changes", responses.ChangeList)
-async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def changes(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """What operators changed lately, and who: settings, mode, override; newest last."""
-    hosted = await fleet.opened(name)
-    return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
+    hosted = await controllers.opened(name)
+    return reply(responses.ChangeList, {"changes": await controllers.look(hosted.records.changes, by)})
 
 
 @read_route("audit", responses.AuditTrail)
 async def audit(
     name: Id,
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     kind: Annotated[list[str] | None, Query(max_length=20, description="Kinds of change; left out: all.")] = None,
     who: Annotated[str | None, Query(max_length=200, description="A part of a name, or of a token's id.")] = None,
@@ -392,33 +400,33 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Who changed what, when and why, from the record; the newest first."""
-    hosted = await fleet.opened(name)
+    hosted = await controllers.opened(name)
 
     def answer() -> Response:
         deeds, more = trail.listed(hosted.records, frozenset(kind or ()), who, before, limit)
         return reply(responses.AuditTrail, {"deeds": [deed._asdict() for deed in deeds], "next": more})
 
-    return await fleet.look(answer, by)
+    return await controllers.look(answer, by)
 
 
 @router.get("/journal", response_model=responses.JournalAnswer, responses=refusal_responses("list"))
 async def journal(
-    fleet: TheFleet,
+    controllers: TheControllers,
     by: TheCaller,
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """What happened to the service as a whole: controllers deleted, tokens made and ended; for an admin of all."""
     require_scope(request, "admin", EVERYTHING)
-    lines = await fleet.look(lambda: fleet.journal.newest(limit), by)
+    lines = await controllers.look(lambda: controllers.journal.newest(limit), by)
     return reply(responses.JournalAnswer, {"lines": lines})
 
 
 @read_route("check", responses.ModelCheckAnswer)
-async def check(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def check(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """What the model that is learned from all readings is worth; it may take long, and nobody waits meanwhile."""
-    hosted = await fleet.opened(name)
-    return reply(responses.ModelCheckAnswer, await fleet.read(lambda: inspection.model_check(hosted), by))
+    hosted = await controllers.opened(name)
+    return reply(responses.ModelCheckAnswer, await controllers.read(lambda: inspection.model_check(hosted), by))
 
 
 @router.get(
@@ -427,10 +435,10 @@ async def check(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     responses=refusal_responses("export"),
     dependencies=[MAY_READ],
 )
-async def rounds_csv(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def rounds_csv(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """All rounds of all epochs as CSV: settings by value, times with the plant's offset, units in the heads."""
-    made = await fleet.look(partial(export.Export, await fleet.opened(name)), by)
-    return await sending.table(fleet, by, made.csv(), f"{name}.csv", "text/csv; charset=utf-8")
+    made = await controllers.look(partial(export.Export, await controllers.opened(name)), by)
+    return await streams.table(controllers, by, made.csv(), f"{name}.csv", "text/csv; charset=utf-8")
 
 
 @router.get(
@@ -439,17 +447,17 @@ async def rounds_csv(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     responses=refusal_responses("export"),
     dependencies=[MAY_READ],
 )
-async def rounds_parquet(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
-    """The same as Parquet; needs the extra `tables` where the service runs."""
-    made = await fleet.look(partial(export.Export, await fleet.opened(name)), by)
-    return await sending.table(fleet, by, made.parquet(), f"{name}.parquet", "application/vnd.apache.parquet")
+async def rounds_parquet(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
+    """Return all rounds as Parquet; needs the extra `tables` where the service runs."""
+    made = await controllers.look(partial(export.Export, await controllers.opened(name)), by)
+    return await streams.table(controllers, by, made.parquet(), f"{name}.parquet", "application/vnd.apache.parquet")
 
 
 @read_route("trial", responses.TrialAnswer)
-async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def trial(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """What its trial has measured so far: as often as somebody looks, the interval is right."""
-    fleet.slot(name)
-    found = await fleet.read(lambda: inspection.trial(fleet.store.epochs(name)), by)
+    controllers.slot(name)
+    found = await controllers.read(lambda: inspection.trial(controllers.store.epochs(name)), by)
     return reply(responses.TrialAnswer, {"trial": found})
 
 
@@ -459,10 +467,10 @@ async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     responses=refusal_responses("backup"),
     dependencies=[MAY_ADMINISTER],
 )
-async def backup(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+async def backup(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """A consistent copy of the records as a zip, taken while the controller runs; unpacked, it is a data folder."""
-    fleet.slot(name)
-    return await fleet.copy(partial(sending.backup, fleet.store, name), by)
+    controllers.slot(name)
+    return await controllers.copy(partial(streams.backup, controllers.store, name), by)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -471,10 +479,10 @@ async def backup(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
 @router.get("/", include_in_schema=False)
 async def page() -> Response:
     """The page to watch them on."""
-    return sending.page_file("index.html")
+    return streams.page_file("index.html")
 
 
 @router.get("/page/{name}", include_in_schema=False)
 async def page_file(name: str) -> Response:
     """A file of the page."""
-    return sending.page_file(name)
+    return streams.page_file(name)

@@ -117,7 +117,7 @@ class OpenConnections:
         self._count += 1
 
 
-class Together:
+class JoiningTransport:
     """A transport that sends the head of an answer with the first part of its body, in one call to the system."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -212,7 +212,7 @@ class Connection(H11Protocol):
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         scope[ARRIVAL] = self._arrival = Arrival(self.cycle)
-        together = self.cycle.transport = Together(self.transport)  # type: ignore[assignment]
+        together = self.cycle.transport = JoiningTransport(self.transport)  # type: ignore[assignment]
 
         async def send_together(message: Any) -> None:
             together.is_held = message["type"] == "http.response.start"
@@ -277,7 +277,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Finish what is under way."""
-        self._app.state.fleet.broadcast.close()
+        self._app.state.controllers.broadcast.close()
         await super().shutdown(sockets)
         for name in NOISY:
             logging.getLogger(name).removeFilter(self._quiet)

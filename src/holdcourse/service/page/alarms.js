@@ -20,8 +20,8 @@ function acknowledge(id, alarm) {
     title: "Have you seen this alarm?",
     body: [
       h("p", {}, words(alarm)),
-      h("p", { class: "small" }, "It stays open until it is over, and no longer asks for attention. If it comes again, that is a new alarm."),
-      field("Remark", remark, "What you found, or what is done about it. Goes into the record with your token's name."),
+      h("p", { class: "small" }, "It stays open until its cause is gone, but no longer asks for attention. If it is raised again, it is a new alarm."),
+      field("Remark", remark, "What you found, or what you do about it. This goes into the record with your token's name."),
     ],
     confirm: "I have seen it",
     act: () => post(pathOf(id, "alarms", alarm.kind, "acknowledge"), { remark: remark.value.trim(), at: alarm.at }),

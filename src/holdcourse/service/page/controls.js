@@ -6,9 +6,9 @@ import { announce, drawn, h } from "./dom.js";
 import { MODES, modeOf, number, setting, withUnit } from "./words.js";
 
 const reasonInput = () => h("input", { name: "reason", maxlength: 500, autocomplete: "off" });
-const reasonField = () => field("Reason", reasonInput(), "Goes into the record. You may leave it empty.");
+const reasonField = () => field("Reason", reasonInput(), "This goes into the record. You may leave it empty.");
 const reasonOf = (form) => form.elements.reason.value.trim();
-const whyField = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" }), "Goes into the record with your token's name.");
+const whyField = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" }), "This goes into the record with your token's name.");
 
 function switchMode(state, mode) {
   const { word, long } = modeOf(mode);
@@ -34,10 +34,10 @@ function takeOver(state) {
   return ask({
     title: "Hold the machine at one setting?",
     body: [
-      h("p", {}, "It stays there, whatever is decided, until you release it. Decisions and measurements go on being recorded."),
-      h("p", { class: "small" }, "It goes only where the newest question and the limits permit, in steps if need be."),
+      h("p", {}, "It stays there, whatever is decided, until you release it. Decisions and measurements are still recorded."),
+      h("p", { class: "small" }, "It goes only where the newest question and the limits permit, if necessary in steps."),
       field("Setting", select),
-      field("Reason", reason, "Goes into the record. You may leave it empty unless you force."),
+      field("Reason", reason, "This goes into the record. You may leave it empty unless you force the move."),
       h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Then say why above.")),
     ],
     confirm: "Hold it there",
@@ -62,7 +62,7 @@ function release(state) {
 /** The policy and something else take turns, so that the gain is measured. */
 function beginTrial(state) {
   const unit = state.units?.action;
-  const fixed = state.actions.map((value, i) => h("option", { value: String(i) }, `${setting(value, unit)} for ever`));
+  const fixed = state.actions.map((value, i) => h("option", { value: String(i) }, `always ${setting(value, unit)}`));
   const others = [h("option", { value: "stay" }, "staying where it is"), h("option", { value: "people" }, "people run the machine")];
   const against = h("select", { name: "against", autofocus: true }, others, fixed);
   const block = h("input", { name: "block", required: true, value: "6", maxlength: 20, autocomplete: "off" });
@@ -75,11 +75,11 @@ function beginTrial(state) {
   return ask({
     title: "Begin a trial?",
     body: [
-      h("p", {}, "The policy and the baseline take turns in blocks of rounds. In each pair of blocks a coin says who begins. So the gain is measured, not estimated."),
-      h("p", { class: "small" }, "Limits and overrides hold as always, and it goes on learning. A new epoch of the record begins. holdcourse trial plan says how long a block should be and how many weeks it takes."),
+      h("p", {}, "The policy and the baseline take turns in blocks of rounds, and in each pair of blocks a coin decides which of them begins. This measures the gain instead of estimating it."),
+      h("p", { class: "small" }, "Limits and overrides work as always, and the policy goes on learning. A new epoch of the record begins. The command holdcourse trial plan says how long a block should be and how many weeks the trial takes."),
       field("Against", against),
-      field("Length of a block", block, "In rounds, or a time such as 6 h where the length of a round is known."),
-      field("Learned from the other's blocks, in %", heard, "A trial's plan says which share makes the policy as good in its blocks as alone; otherwise leave 100."),
+      field("Length of a block", block, "In rounds, or as a time such as 6 h if the length of a round is known."),
+      field("Learned from the other's blocks, in %", heard, "Take the share from the trial's plan; without a plan, leave 100."),
       reasonField(),
     ],
     confirm: "Begin the trial",
@@ -90,7 +90,7 @@ function beginTrial(state) {
 function endTrial(state) {
   return ask({
     title: "End the trial?",
-    body: [h("p", {}, "From the next decision on the policy is in charge alone. What was measured stays in the record."), reasonField()],
+    body: [h("p", {}, "From the next decision on, the policy alone is in charge. The measurements stay in the record."), reasonField()],
     confirm: "End the trial",
     act: (form) => patch(pathOf(state.id), { trial: null, reason: reasonOf(form) }),
   });
@@ -103,8 +103,8 @@ export function takeBack(state, row) {
   return ask({
     title: `Take back the measurement of round ${row.round}?`,
     body: [
-      h("p", {}, "Measured: ", h("b", {}, measured), ". It no longer counts: from now on everything is decided and added up as if it had not been measured."),
-      h("p", { class: "small" }, "What was decided and done since then stands, and the record keeps both. The rounds since then are gone through again, which may take a while."),
+      h("p", {}, "Measured: ", h("b", {}, measured), ". It no longer counts: decisions and sums are from now on as if it had never been measured."),
+      h("p", { class: "small" }, "What was decided and done since then stays as it is, and the record keeps both. The rounds since then are computed again, which may take a while."),
       row.epoch !== state.epoch && h("p", { class: "careful" }, "It was measured under earlier settings: a new epoch of the record begins, without it."),
       field("Reason", reason, "Goes into the record."),
     ],
@@ -117,10 +117,10 @@ export function takeBack(state, row) {
 const looking = (mode) => [
   h("p", {}, "Mode: ", h("b", {}, modeOf(mode).word)),
   h("p", { class: "small" }, modeOf(mode).long),
-  h("p", { class: "small" }, "Your token is for looking: mode, override and trials need one with admin."),
+  h("p", { class: "small" }, "Your token only lets you look: to change the mode, override or begin a trial, you need a token with admin."),
 ];
 
-const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "It can only be looked at. You can bring it back at the end of this page.")];
+const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "This controller is archived and can only be looked at. You can bring it back at the end of this page.")];
 
 /** The controls; `done` is called after each change. */
 export function controls(done) {

@@ -16,7 +16,7 @@ const heading = (text, unit) => h("th", { scope: "col" }, text, unit && h("span"
 /** Whether the machine was forced there, or kept from what was wanted. */
 function order(row) {
   if (row.forced) return h("span", { class: "small", title: row.forced }, " forced");
-  return row.limited_by && h("span", { class: "small", title: `Kept back by ${limitOf(row.limited_by)}.` }, " limited");
+  return row.limited_by && h("span", { class: "small", title: `Limited by ${limitOf(row.limited_by)}.` }, " limited");
 }
 
 /** What was measured; struck out, with the reason, where it was taken back, and marked where the model does not believe it. */
@@ -28,7 +28,7 @@ function reading(row, decimals) {
   }
   if (row.measurement === null) return h("i", {}, row.told_at ? "skipped" : "awaited");
   if (row.weight === 0) {
-    const why = "The model cannot explain it: it is not learned and counts in no sum. Take it back if it was wrong.";
+    const why = "The model cannot explain this reading, so it ignores it, and it counts in no sum. Take it back if it was wrong.";
     return [number(row.measurement), h("span", { class: "small taken-back", title: why }, "set aside")];
   }
   return number(row.measurement, decimals);

@@ -27,9 +27,9 @@ export function enterReading(state, decision) {
   return ask({
     title: `Enter the reading of round ${decision.round}?`,
     body: [
-      h("p", {}, "The machine was to be at ", h("b", {}, setting(decision.value, unit.action)), ". The reading is learned, and recorded in your token's name."),
+      h("p", {}, "The machine was to be at ", h("b", {}, setting(decision.value, unit.action)), ". The policy learns from the reading, which is recorded with your token's name."),
       field(`Measured${unit.measurement ? ` (${unit.measurement})` : ""}`, measured, state.maximise ? "A gain: more is better." : "A cost: less is better."),
-      field("Setting that ran", ran, "If the machine was elsewhere, say where."),
+      field("Setting that ran", ran, "If another setting ran, say which."),
       h("p", {}, h("label", {}, none, " Nothing was measured in this round.")),
     ],
     confirm: "Enter",

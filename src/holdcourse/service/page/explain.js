@@ -84,7 +84,7 @@ function table(data, chosen, state) {
   return h(
     "table",
     { class: "bars reasons" },
-    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${left} worse ones are left out` : "", low > 0 || high < 0 ? `; bars begin at ${number(low > 0 ? low : high)}` : ""),
+    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${left} worse settings are left out` : "", low > 0 || high < 0 ? `; bars begin at ${number(low > 0 ? low : high)}` : ""),
     h("colgroup", {}, ["name", "wide", "number", "number", "number"].map((name) => h("col", { class: name }))),
     h("thead", {}, h("tr", {}, ["", "", serviceWord(state), "moving", "odds"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, shown.map(line)),
@@ -109,7 +109,7 @@ export function explanation(id, { follow, found: tell }) {
   const heading = h("h3", {}, "Why?");
   const content = h("div", {});
   const back = h("button", { type: "button", hidden: true, onclick: follow }, "Follow the newest");
-  const node = h("aside", { tabindex: "-1", "aria-label": "Why a decision was taken" }, heading, content, back);
+  const node = h("aside", { tabindex: "-1", "aria-label": "Why it decided this" }, heading, content, back);
   let current = "";
   let timer = null;
   let speak = false;
@@ -133,12 +133,12 @@ export function explanation(id, { follow, found: tell }) {
     const unit = state.units?.measurement;
     const other = JSON.stringify(found.data.value) !== JSON.stringify(appliedSetting(row));
     const gone = row.retracted && `Measured: ${withUnit(number(row.retracted.measurement), unit)}; taken back: ${row.retracted.reason}.`;
-    const open = gone || (row.told_at ? "It was skipped." : "Its measurement is awaited.");
+    const open = gone || (row.told_at ? "It was skipped." : "It still waits for its measurement.");
     const told = row.measurement === null ? open : `Measured: ${withUnit(number(row.measurement), unit)}.`;
     fill(
       content,
       h("p", { class: "small" }, timeOf(row.at), ` · ${row.mode} · context ${contextWords(row.context, state)}`),
-      other && h("p", {}, `The machine was at ${where(row, state)}; the policy by itself would have done this:`),
+      other && h("p", {}, `The machine was at ${where(row, state)}; the policy alone would have done this:`),
       h("p", {}, found.words),
       h("p", {}, told),
       table(found.data, found.data.action, state),

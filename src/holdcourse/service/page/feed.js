@@ -98,7 +98,7 @@ export class Feed {
       const field = await get(pathOf(this.id, "field"));
       this.field = field.mean?.length ? field : null;
       if (this.field) this.fieldNote = "";
-      else if (this.rows.some((row) => row.told_at)) this.fieldNote = "No colours: this policy learns nothing, or predicts only rounds to come.";
+      else if (this.rows.some((row) => row.told_at)) this.fieldNote = "No colours: this policy does not learn, or predicts only future rounds.";
     } catch (problem) {
       if (!(problem instanceof Refused) || problem.status === 0) throw problem;
       this.field = null;

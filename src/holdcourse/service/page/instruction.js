@@ -12,7 +12,7 @@ export function instruct(state, rows) {
   const newest = rows.at(-1);
   const before = rows.length > 1 ? appliedSetting(rows.at(-2)) : null;
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
-  const kept = (wanted) => (now.limited_by ? ` ${name(wanted)} was wanted; kept back by ${limitOf(now.limited_by)}.` : "");
+  const kept = (wanted) => (now.limited_by ? ` ${name(wanted)} was wanted, but limited by ${limitOf(now.limited_by)}.` : "");
   if (state.override) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
     const author = authorOf(state.override.by);

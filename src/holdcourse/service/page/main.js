@@ -1,9 +1,9 @@
-// Which view is shown: "#/" the fleet, "#/c/<id>" one controller.
+// Which view is shown: "#/" all controllers, "#/c/<id>" one controller.
 
 import { onTokenNeeded } from "./api.js";
 import { keepTime } from "./badges.js";
 import { controllerView } from "./controller.js";
-import { fleetView } from "./fleet.js";
+import { controllersView } from "./controllers.js";
 import { offerTheme } from "./theme.js";
 import { askToken, offerToForget } from "./token.js";
 
@@ -14,7 +14,7 @@ function show(first) {
   if (location.hash === "#main") return; // the skip link, not a view
   view?.stop();
   const found = /^#\/c\/(.+)$/.exec(location.hash);
-  view = found ? controllerView(main, decodeURIComponent(found[1])) : fleetView(main);
+  view = found ? controllerView(main, decodeURIComponent(found[1])) : controllersView(main);
   // Whoever reads by ear or keyboard starts at the new view's heading; the first view starts where the browser does.
   if (!first) {
     view.title.focus({ preventScroll: true });

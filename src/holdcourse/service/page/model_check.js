@@ -22,7 +22,7 @@ function picture(points, unit) {
   const ticks = numberTicks(low, high, 4);
   return s(
     "svg",
-    { class: "check-picture", viewBox: `0 0 ${SIDE} ${SIDE}`, role: "img", "aria-label": `Predicted against measured${unit ? `, in ${unit}` : ""}, of ${plural(known.length, "reading")}; the words beside it say the same.` },
+    { class: "check-picture", viewBox: `0 0 ${SIDE} ${SIDE}`, role: "img", "aria-label": `Predicted against measured${unit ? `, in ${unit}` : ""}, of ${plural(known.length, "reading")}; the text beside it says the same.` },
     ticks.map(([v, text]) => [s("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, text), s("text", { x: x(v), y: SIDE - BELOW + 16, "text-anchor": "middle" }, text)]),
     s("path", { class: "right", d: `M${x(low)} ${y(low)}L${x(high)} ${y(high)}` }),
     usual.map((p) => s("path", { class: "band", d: `M${x(p.predicted)} ${y(p.low)}V${y(p.high)}` })),
@@ -36,7 +36,7 @@ const held = (coverage) =>
   h(
     "table",
     { class: "held" },
-    h("caption", {}, "How much the model's bands held"),
+    h("caption", {}, "Share of readings within the model's bands"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "band"), h("th", { scope: "col" }, "held"))),
     h("tbody", {}, Object.entries(coverage).map(([wanted, found]) => h("tr", {}, h("th", { scope: "row" }, share(Number(wanted))), h("td", {}, found === null ? "–" : share(found))))),
   );
@@ -46,7 +46,7 @@ export function modelCheckPanel(id) {
   let unit = "";
   const run = async () => {
     button.disabled = true;
-    fill(answer, h("p", { class: "small" }, "Checking: the model is learned several times, each time without some of the readings. Asks and tells continue."));
+    fill(answer, h("p", { class: "small" }, "Checking: the model is fitted several times, each time without some of the readings. Asks and tells continue."));
     try {
       const found = await get(pathOf(id, "check"));
       fill(
@@ -65,7 +65,7 @@ export function modelCheckPanel(id) {
   const node = h(
     "div",
     {},
-    h("p", { class: "small" }, "How good is what it has learned? Each part of the readings is predicted by a model that has not seen it."),
+    h("p", { class: "small" }, "How good is the model? Each part of the readings is predicted by a model that has not seen it."),
     h("p", { class: "buttons" }, button),
     answer,
   );

@@ -7,12 +7,12 @@ import { costUnit, decimalsFor, faithful, interval, lasting, number, plural, set
 const tile = (label, value, note, tone = "") =>
   h("div", { class: `tile ${tone}` }, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "small" }, note));
 
-export const NOT_MEASURED = "no trial has measured it yet";
+const NOT_MEASURED = "no trial has measured it yet";
 
 export const ABOUT_GAINS =
-  "What was gained can only be measured by a trial, in which the policy and the alternative take turns. Until then there is the model's estimate, in grey: " +
-  "in each round what was measured, and the difference that the model expected between the two settings. It is as good as the model, and not a measurement. " +
-  "Its interval holds the model's own calibration error, and it is withheld while the model fails its check or a reading is under suspicion.";
+  "Only a trial can measure the gain: the policy and the alternative take turns. Until then you see the model's estimate, in grey: " +
+  "for each round, the measurement and the difference that the model expects between the two settings. It is only as good as the model. " +
+  "Its interval includes the model's calibration error. It is withheld while the model fails its check or a reading is under suspicion.";
 
 /** What a trial has measured: the only gain that may stand in front. */
 function measuredTile({ trial, trial_found }) {
@@ -44,9 +44,9 @@ export function tiles() {
       measuredTile(state),
       tile(made === null ? "Service cost" : "Made so far", of(made ?? state.service), plural(state.rounds_told, "measured round")),
       tile("Movement cost", of(state.movement), "spent on changing the setting"),
-      watching && estimateTile("had its proposals been followed", had_it_acted, unit, "nothing else than what was done was proposed yet"),
-      estimateTile("what was done, against staying", against_staying, unit, "no round can be compared yet"),
-      estimateTile("what was done, against fixed", against_fixed, unit, watching ? null : "needs a history to choose it on"),
+      watching && estimateTile("had its proposals been followed", had_it_acted, unit, "so far it has proposed only what was done"),
+      estimateTile("what was done, compared with staying", against_staying, unit, "no round can be compared yet"),
+      estimateTile("what was done, compared with fixed", against_fixed, unit, watching ? null : "needs a history to choose from"),
     ];
   });
   return {
@@ -73,8 +73,8 @@ export function promise() {
     const of = (v, decimals = decimalsFor([v])) => withUnit(number(v, decimals), costUnit({ units }));
     const lines = [];
     if (stands) {
-      const staying = stands.baseline === null ? "staying" : `${setting(stands.baseline, units?.action)} for ever`;
-      const advance = stands.budget === null ? "" : `, and ${of(stands.budget)} in advance`;
+      const staying = stands.baseline === null ? "staying" : `always running ${setting(stands.baseline, units?.action)}`;
+      const advance = stands.budget === null ? "" : `, apart from ${of(stands.budget)} in advance`;
       const { estimated_saved: saved, estimated_doubt: doubt } = stands;
       const digits = faithful(saved, doubt);
       const about = saved === null ? "" : withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
@@ -87,13 +87,16 @@ export function promise() {
         s("rect", { class: "whole", width: 100, height: 10 }),
         s("rect", { class: share > 0.1 ? "left" : "low", width: 100 * share, height: 10 }),
       );
-      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${staying}${advance}. `, so, so ? rest[0].toLowerCase() + rest.slice(1) : rest), gauge);
+      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${staying}${advance}. `, so && h("span", { class: "estimated" }, so), so ? rest[0].toLowerCase() + rest.slice(1) : rest), gauge);
     }
     if (calibration?.widening > 1.05) {
-      lines.push(h("p", { class: "small" }, `The model's bands are widened by ${calibration.widening.toFixed(1)}, because readings fell outside more often than they should.`));
+      lines.push(h("p", { class: "small" }, `The model's bands are widened by ${calibration.widening.toFixed(1)}, because readings fell outside them more often than they should.`));
+    }
+    if (calibration?.changes) {
+      lines.push(h("p", { class: "small" }, `The plant has changed${calibration.changes > 1 ? ` ${calibration.changes} times` : ""}: earlier readings are no longer valid, and the model has forgotten them.`));
     }
     if (calibration?.set_aside) {
-      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong: not learned, and in no sum${trial ? "; the trial counts it until it is taken back" : ""}.`));
+      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong; the model ignores it, and it is in no sum${trial ? "; the trial counts it until it is taken back" : ""}.`));
     }
     return lines;
   });
@@ -110,7 +113,7 @@ const LIMITS = {
 function limitRows(state) {
   const said = state.limits_in_words ?? {};
   const rows = Object.entries(LIMITS).flatMap(([name, title]) => (said[name] ? [[title, said[name]]] : []));
-  return rows.length ? rows : [["Limits", "none but the settings themselves"]];
+  return rows.length ? rows : [["Limits", "none except the settings themselves"]];
 }
 
 /** The numbers of a context by name and unit. */

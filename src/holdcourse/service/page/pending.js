@@ -22,7 +22,7 @@ function odds(decision, state) {
   const chosen = decision.proposed ?? decision.action;
   const likely = p.map((_, i) => i).filter((i) => p[i] >= SHOWN_FROM || i === chosen).sort((a, b) => p[b] - p[a]);
   const name = (i) => setting(state.actions[i], state.units?.action);
-  if (likely.length === 1) return h("p", {}, "The rule leaves nothing to chance here: it chose ", h("b", {}, name(likely[0])), ".");
+  if (likely.length === 1) return h("p", {}, "The rule does not draw at random here; it chose ", h("b", {}, name(likely[0])), ".");
   const shown = likely.slice(0, MOST_BARS).sort((a, b) => a - b);
   const largest = Math.max(...shown.map((i) => p[i]));
   const row = (i) =>
@@ -37,7 +37,7 @@ function odds(decision, state) {
   return h(
     "table",
     { class: "bars odds" },
-    h("caption", {}, "How likely each setting was", rest > SHOWN_FROM ? `; ${share(rest)} is on others` : ""),
+    h("caption", {}, "How likely each setting was", rest > SHOWN_FROM ? `; other settings have ${share(rest)}` : ""),
     h("colgroup", {}, ["name", "wide", "number"].map((name) => h("col", { class: name }))),
     h("thead", { class: "unseen" }, h("tr", {}, h("th", { scope: "col" }, "setting"), h("th", { scope: "col" }, "bar"), h("th", { scope: "col" }, "probability"))),
     h("tbody", {}, shown.map(row)),
@@ -51,7 +51,7 @@ function one(decision, state, done = false, enter = null) {
   const facts = [
     decision.proposed === null ? ["Where it was", setting(decision.value, unit.action)] : ["Proposed", setting(decision.proposed_value, unit.action)],
     !followed && ["For the machine", machine],
-    decision.limited_by && ["Kept back by", limitOf(decision.limited_by)],
+    decision.limited_by && ["Limited by", limitOf(decision.limited_by)],
     decision.forced && ["Forced", decision.forced],
     [`Expected ${worthWord(state)}`, withUnit(number(worth(decision.expected_cost, state)), costUnit(state))],
     ["Asked", agoOf(decision.at)],

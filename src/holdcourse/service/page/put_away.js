@@ -6,14 +6,14 @@ import { timeOf } from "./badges.js";
 import { announce, drawn, h } from "./dom.js";
 import { authorOf, plural } from "./words.js";
 
-const why = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*", autofocus: true }), "Goes into the record with your token's name.");
+const why = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*", autofocus: true }), "This goes into the record with your token's name.");
 const reasonOf = (form) => form.elements.reason.value.trim();
 
 const archive = (state) =>
   ask({
     title: `Archive ${state.name}?`,
     body: [
-      h("p", {}, "From then on it can only be looked at: questions, measurements and changes are refused, and nobody is warned of its silence. Nothing is lost, and it can be brought back."),
+      h("p", {}, "From then on you can only look at it: questions, measurements and changes are refused, and its silence raises no alarm. Nothing is lost, and you can bring it back."),
       state.pending.length > 0 && h("p", { class: "careful" }, `${plural(state.pending.length, "decision still waits", "decisions still wait")} for a measurement: enter or skip it first.`),
       why(),
     ],
@@ -24,7 +24,7 @@ const archive = (state) =>
 const restore = (state) =>
   ask({
     title: `Bring ${state.name} back?`,
-    body: [h("p", {}, "It goes on where it was, in the same mode, and its deadlines begin anew."), why()],
+    body: [h("p", {}, "It continues where it was, in the same mode, and its deadlines are restarted."), why()],
     confirm: "Bring back",
     act: (form) => post(pathOf(state.id, "restore"), { reason: reasonOf(form) }),
   });
@@ -33,7 +33,7 @@ const remove = (state) =>
   ask({
     title: `Delete ${state.name} for good?`,
     body: [
-      h("p", { class: "careful" }, `All its records are removed: ${plural(state.round, "round")} in ${plural(state.epoch, "epoch")}. This cannot be undone. Save a copy first if anybody may ever ask.`),
+      h("p", { class: "careful" }, `All its records are removed: ${plural(state.round, "round")} in ${plural(state.epoch, "epoch")}. This cannot be undone. Save a copy first if anybody might need them.`),
       why(),
       field("Type its name", h("input", { name: "typed", maxlength: 200, autocomplete: "off", spellcheck: "false", required: true }), `To be sure: ${state.name}`),
     ],
@@ -58,7 +58,7 @@ export function putAway(done, gone) {
   const draw = drawn(node, (archived, admin) => {
     if (!archived) {
       return [
-        h("p", { class: "small" }, "A machine that is out of use is archived: its records stay and can be looked at, and it is listed apart."),
+        h("p", { class: "small" }, "Archive the controller of a machine that is out of use: its records stay and can be looked at, and it is listed separately."),
         admin && h("p", { class: "buttons" }, button("Archive …", run(archive, "The controller is archived.", done))),
       ];
     }

@@ -6,9 +6,9 @@ import { fill, h } from "./dom.js";
 import { MODES, plural, setting, withUnit } from "./words.js";
 
 const TABLE_NAMES = /\.(csv|txt|tsv|xlsx|parquet|gz)$/i;
-const ABOUT = "CSV, Excel or Parquet: a row per measurement. It is read as holdcourse data info reads it, and not kept.";
-const KNOWN = "Columns with commas between; also hour, weekday, load@-1 (the reading before) and load - load@-24h.";
-const OPEN = "As the message above says, with blanks between: decimal=comma missing=-9999";
+const ABOUT = "CSV, Excel or Parquet: a row per measurement. It is read as the command holdcourse data info reads it, and is not stored.";
+const KNOWN = "Columns, separated by commas; also hour, weekday, load@-1 (the reading before) and load - load@-24h.";
+const OPEN = "Options that the message above asks for, separated by blanks: decimal=comma missing=-9999";
 
 /** Whether a file that was dropped looks like a table, by its name. */
 export const isTable = (file) => TABLE_NAMES.test(file.name);
@@ -118,11 +118,11 @@ export function readingsForm() {
     h("div", { class: "whole" }, field("What the file leaves open", open, OPEN)),
     about,
     field("Id", input("table_id", { required: true, pattern: "[a-z0-9_\\-]+", maxlength: 64 }), "Small letters, digits, - and _. It cannot be changed later."),
-    field("Name", input("table_name", { maxlength: 200 }), "As you call the machine."),
-    field("The machine is at", start, "As the newest row says, unless you say something else."),
+    field("Name", input("table_name", { maxlength: 200 }), "The name that people use for the machine."),
+    field("The machine is at", start, "The setting of the newest row, unless you choose another."),
     field("What a move costs", scale, "Per unit of setting, or for each change between named settings; or a price with its units."),
     field("Mode to begin with", mode, "It learns from the table at once."),
-    field("Shortest stay", input("table_dwell", { placeholder: "1" }), "How many rounds to stay at a setting before the next move."),
+    field("Shortest stay", input("table_dwell", { placeholder: "1" }), "Number of rounds to stay at a setting before the next move."),
   );
   const node = h("div", { class: "grid" }, h("div", { class: "whole" }, field("File of readings", file, ABOUT)), problem, rest);
   const give = (given) => {

@@ -26,7 +26,7 @@ export function recordPanel(id) {
   const verify = async () => {
     const found = await get(pathOf(id, "verify"), work.report);
     const size = `${plural(found.events, "event")} in ${plural(found.epochs, "epoch")}`;
-    return found.ok ? `The record is whole, ${size}: ${found.message}.` : h("span", { class: "problem" }, `${found.message} (${size})`);
+    return found.ok ? `The record is complete, ${size}: ${found.message}.` : h("span", { class: "problem" }, `${found.message} (${size})`);
   };
 
   const save = async () => {
@@ -34,13 +34,13 @@ export function recordPanel(id) {
     const address = URL.createObjectURL(copy);
     h("a", { href: address, download: `${id}.zip` }).click();
     URL.revokeObjectURL(address);
-    return "Saved a copy.";
+    return "A copy was saved.";
   };
 
   const node = h(
     "div",
     {},
-    h("p", { class: "small" }, "Every decision, measurement and change is on disk before it is answered, chained so that nothing can be altered unseen."),
+    h("p", { class: "small" }, "Every decision, measurement and change is on disk before it is answered, chained so that nothing can be altered unnoticed."),
     h(
       "p",
       { class: "buttons" },

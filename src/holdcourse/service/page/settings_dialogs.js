@@ -4,10 +4,10 @@ import { get, patch, pathOf } from "./api.js";
 import { ask, field } from "./ask.js";
 import { fresh, h } from "./dom.js";
 
-const EPOCH = "A new epoch of the record begins, with everything that was measured so far. Decisions from the next one on follow it.";
+const EPOCH = "A new epoch of the record begins, with everything that was measured so far. The change applies from the next decision on.";
 
 const text = (name, value, more = {}) => h("input", { name, value: value ?? "", maxlength: 60, autocomplete: "off", ...more });
-const why = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" }), "Goes into the record with your token's name.");
+const why = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" }), "This goes into the record with your token's name.");
 const reasonOf = (form) => form.elements.reason.value.trim();
 
 /** What was typed: nothing, a number, or text with a unit. */
@@ -46,11 +46,11 @@ export async function editLimits(state) {
         "div",
         { class: "grid" },
         field("Shortest stay", text("min_dwell", limits.min_dwell, { autofocus: true }), "Rounds, or a time such as 45 min."),
-        field("Longest single move", text("max_step", shown(step)), `In ${unit || "units of a setting"}; for several axes one each, with commas.`),
-        field("Most moves", text("max_moves", limits.max_moves), "Within the window beside it."),
+        field("Longest single move", text("max_step", shown(step)), `In ${unit || "units of a setting"}; for several axes, one value each, separated by commas.`),
+        field("Most moves", text("max_moves", limits.max_moves), "Within the window at the right."),
         field("Window", text("window", limits.window), "Rounds, or a time such as 1 h."),
         field("Most expensive single move", text("max_step_cost", limits.max_step_cost), "Its movement cost."),
-        field("Length of a round", text("round_length", limits.round_length), "Seconds, or a time; needed where a limit is a time."),
+        field("Length of a round", text("round_length", limits.round_length), "Seconds, or a time; needed if a limit is given as a time."),
       ),
       why(),
     ],
@@ -74,8 +74,8 @@ export async function editPrice(state) {
     title: "Change the price of moving?",
     body: [
       h("p", { class: "small" }, EPOCH),
-      field("What one unit of movement costs", text("scale", shown(config.scale), { autofocus: true, required: true }), `In ${cost} for each ${per}, or with its units, such as 10 Wh/m; for several axes one each, with commas.`),
-      field("What every move costs besides", text("fixed_cost", config.fixed_cost), `In ${cost}, however far it goes.`),
+      field("Cost of moving by one unit", text("scale", shown(config.scale), { autofocus: true, required: true }), `In ${cost} for each ${per}, or with its units, such as 10 Wh/m; for several axes, one value each, separated by commas.`),
+      field("Fixed cost of every move", text("fixed_cost", config.fixed_cost), `In ${cost}, however far it goes.`),
       why(),
     ],
     confirm: "Change the price",
@@ -94,10 +94,10 @@ export function editNames(state) {
   return ask({
     title: "Name and time zone",
     body: [
-      field("Name", text("name", state.name === state.id ? "" : state.name, { maxlength: 200, autofocus: true }), "Empty: its id."),
+      field("Name", text("name", state.name === state.id ? "" : state.name, { maxlength: 200, autofocus: true }), "If empty, the id is shown."),
       field("Time zone of the plant", text("zone", state.zone, { list }), "Such as Europe/Berlin. The page and the exports show times in it; the record keeps UTC."),
       h("datalist", { id: list }, ["UTC", ...zones].map((value) => h("option", { value }))),
-      field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off" }), "Goes into the record. You may leave it empty."),
+      field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off" }), "This goes into the record. You may leave it empty."),
     ],
     confirm: "Change",
     act: (form) => patch(pathOf(state.id), { name: form.elements.name.value.trim(), zone: form.elements.zone.value.trim(), reason: reasonOf(form) }),

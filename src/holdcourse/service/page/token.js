@@ -14,7 +14,7 @@ export function askToken(why) {
       "form",
       { method: "dialog" },
       h("h2", { id: `${id}-title` }, "Access token"),
-      h("p", {}, "This service asks for a token. Its administrator makes one with ", h("code", {}, "holdcourse token"), "."),
+      h("p", {}, "This service requires a token. Its administrator makes one with ", h("code", {}, "holdcourse token"), "."),
       why && h("p", { class: "problem", role: "alert" }, why),
       h("p", { class: "field" }, h("label", { for: id }, "Token"), input),
       h("p", { class: "small" }, "It is kept in this tab only, and forgotten when you close it."),

@@ -13,7 +13,6 @@ const TONES = { "it pays": "good", "it does not pay": "bad" };
 
 const momentOf = (at) => new Date(at).getTime();
 const unbroken = (sentence) => sentence.replaceAll(" %", "\u00a0%"); // a line does not begin with the sign
-const finite = (values) => values.filter(Number.isFinite);
 
 /** Five dates, or hours within a day, below a picture. */
 function dates(began, x) {
@@ -34,7 +33,7 @@ function picture(label, ...children) {
 }
 
 function overTime(found) {
-  const inPercent = finite(found.looks_in_percent.always_low).length > 0;
+  const inPercent = Number.isFinite(found.percent.always_low); // as in the headline
   const looks = inPercent ? found.looks_in_percent : found.looks;
   const known = looks.value.map((_, k) => k).filter((k) => Number.isFinite(looks.always_low[k]) && Number.isFinite(looks.always_high[k]));
   if (known.length < 2) return null;
@@ -61,7 +60,7 @@ function overTime(found) {
       marks.map((v) => s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, `${v === 0 ? "0" : signed(v, faithful(top, low))}${unit === "%" ? "\u00a0%" : ""}`)),
       dates(known.map((k) => found.began[k]), (place) => x(known[place])),
     ),
-    h("p", { class: "small" }, "Wide: the 95\u00a0% interval that is right at every look, which the verdict goes by. Narrow: right for one look that was fixed beforehand."),
+    h("p", { class: "small" }, "Wide: the 95\u00a0% interval that is right however often you look; the verdict uses it. Narrow: right for a single look that was planned beforehand."),
   ];
 }
 
@@ -99,10 +98,11 @@ export function headline(found) {
   const inPercent = Number.isFinite(percent.always_low);
   const shown = inPercent ? percent : gain;
   const { value, ends } = interval({ value: shown.value, low: shown.always_low, high: shown.always_high }, inPercent ? "%" : found.unit);
-  return { words: value, note: `measured by a trial, 95\u00a0%: ${ends}`, tone: TONES[found.verdict] ?? "" };
+  const by = found.over && found.until ? `a trial until ${fullDate(momentOf(found.until))}` : "a trial";
+  return { words: value, note: `measured by ${by}, 95\u00a0%: ${ends}`, tone: TONES[found.verdict] ?? "" };
 }
 
-/** The trial of a controller; hidden while none is made. `heard` is given every new answer. */
+/** The newest trial of a controller; hidden where none was made. `heard` is given every new answer. */
 export function trialPanel(id, heard) {
   const inner = h("div", {});
   const node = h("section", { "aria-labelledby": "trial", hidden: true }, h("h2", { id: "trial" }, "Trial: did it pay?"), inner);
@@ -117,12 +117,11 @@ export function trialPanel(id, heard) {
   return {
     node,
     async update(state) {
-      node.hidden = !state.trial;
-      const now = `${state.epoch}.${state.rounds_told}`;
-      if (!state.trial) heard(null);
-      if (!state.trial || now === looked) return;
+      const now = state.trial ? `${state.epoch}.${state.rounds_told}` : `${state.epoch}`; // one that is over changes no more
+      if (now === looked) return;
       looked = now;
       const { trial } = await get(pathOf(id, "trial"));
+      node.hidden = !trial;
       WIDE = wide();
       if (trial) draw(trial, WIDE);
       heard(trial);

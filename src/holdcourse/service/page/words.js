@@ -7,7 +7,7 @@ export { decimalsFor, faithful, interval, number, plural, share, short, signed, 
 export { exactTime, localTime } from "./zone.js";
 
 export const STATUS = {
-  new: { word: "new", long: "It has not been asked anything yet." },
+  new: { word: "new", long: "Nobody has asked it for a decision yet." },
   ok: { word: "running", long: "The last decision has been measured." },
   waiting: { word: "waiting", long: "A decision has been made; its measurement has not come in yet." },
   stale: { word: "stale", long: "No measurement came in within the deadline." },
@@ -21,7 +21,7 @@ export const MODES = {
   observe: { word: "observe", long: "It learns from what the operator does, and proposes nothing." },
   shadow: { word: "shadow", long: "It decides, and shows what it would do. The machine does not follow." },
   advise: { word: "advise", long: "It advises. The operator follows or says what was done instead." },
-  act: { word: "act", long: "Its decisions are for the machine to follow." },
+  act: { word: "act", long: "The machine follows its decisions." },
 };
 
 const LIMITS = {
@@ -29,7 +29,7 @@ const LIMITS = {
   max_step: "the longest single move",
   min_dwell: "the shortest stay",
   max_moves: "the most moves",
-  cool_down: "the guard, until it has cooled down",
+  cool_down: "the guard, until its cool-down ends",
 };
 
 /** Who decided what the machine did in a round, in one word and in a sentence. */
@@ -40,7 +40,7 @@ export const CHARGE = {
   guard: { word: "guard", long: "The guard kept the machine at its safe setting." },
   override: { word: "override", long: "Somebody held the machine at a setting." },
   watched: { word: "operator, watched", long: "People decided; it watched, in mode observe or shadow." },
-  operator: { word: "operator", long: "People did something else than was decided, or it was their turn in a trial." },
+  operator: { word: "operator", long: "People did something other than it decided, or it was their turn in a trial." },
   baseline: { word: "baseline's turn", long: "It was the baseline's turn in a trial." },
   fallback: { word: "fallback", long: "The measurement was late, and the machine was sent to its fallback." },
 };

@@ -14,30 +14,33 @@ from numpy.typing import NDArray
 
 import holdcourse as hc
 from holdcourse.archive import write_file, writing
+from holdcourse.backtest.pictures import can_draw
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.deciding import registry
 from holdcourse.wakes.bundled import CREDIT, NAME
 from holdcourse.wakes.clusters import ClusteredTable
 from holdcourse.wakes.drift import SEASONS
 from holdcourse.wakes.farm import WakeModel
-from holdcourse.wakes.report.pictures import can_draw, write_pictures
+from holdcourse.wakes.report.pictures import apart, write_pictures
 from holdcourse.wakes.report.tables import (
     COLUMNS,
     as_data,
     cells,
+    comparison,
     front_label,
+    interval,
     name_of,
+    percent,
     title_of,
     words,
     write_decisions,
     write_front,
     write_summary,
 )
-from holdcourse.wakes.result import HINDSIGHT, OURS, Backtest, Point, colour_of, label_of
+from holdcourse.wakes.result import HINDSIGHT, OURS, Backtest, Point, Steered, colour_of, label_of
 
 Array: TypeAlias = NDArray[np.float64]
 
-WIDE, HIGH = 1000, 470
 LEFT, RIGHT, TOP, BOTTOM = 70, 150, 20, 54
 LEAST = 500.0  # degrees a year: what travels less is not drawn
 PICTURE = """
@@ -45,7 +48,8 @@ PICTURE = """
 .picture .grid { stroke: var(--line); } .picture .ink { stroke: var(--soft); fill: none; }
 .picture .farm { fill: var(--ink); } .picture .wake { fill: var(--accent); opacity: .13; }
 .picture .rotor { stroke: var(--ink); stroke-width: 4; } .picture .steers { stroke: #c4455d; }
-.front { min-width: 620px; } .picture .frame { fill: none; stroke: var(--line); }
+.picture .frame { fill: none; stroke: var(--line); } .narrow { display: none; }
+@media (max-width: 640px) { .wide { display: none; } .narrow { display: block; } }
 .farms { display: grid; grid-template-columns: repeat(auto-fit, minmax(270px, 1fr)); gap: 1.2rem; }
 """
 
@@ -116,54 +120,81 @@ def _front(found: Backtest) -> str:
     drawn = {name: points for name, points in drawn.items() if points}
     if OURS not in drawn:
         return ""
+    banded = any(not math.isnan(point.low) for point in drawn[OURS])
+    bands = "The band is the 95 % interval by weeks. " if banded else ""
+    said = "".join(f"<p>{_unbroken(text)}</p>" for text in words(found))
+    return (
+        "<section><h2>Energy gained, and what it takes</h2>"
+        f"{_front_picture(drawn, 'wide', 1000, 470)}{_front_picture(drawn, 'narrow', 500, 420)}{said}"
+        "<p class='small'>Energy gained over no steering, against travel. Each policy has several points: ours one for "
+        "each price of a degree, hysteresis for each width of its zone, rate limits for each limit. "
+        f"{bands}Higher and farther left is better.</p>{_beside(found)}</section>"
+    )
+
+
+def _front_picture(drawn: Mapping[str, Sequence[Point]], kind: str, wide: int, high: int) -> str:
+    """Return the fronts as a picture of some size; a narrow one is for phones and says less beside its axes."""
     everything = [point for points in drawn.values() for point in points]
-    low, high = min(p.travel for p in everything) / 1.15, max(p.travel for p in everything) * 1.15
+    low, most = min(p.travel for p in everything) / 1.15, max(p.travel for p in everything) * 1.15
     tops = [p.gain for p in everything] + [p.high for p in drawn[OURS] if not math.isnan(p.high)]
     top, least = max(tops) * 1.06, min(0.0, *(p.gain for p in everything))
 
     def x(travel: float) -> float:
-        return LEFT + (WIDE - LEFT - RIGHT) * math.log(travel / low) / math.log(high / low)
+        return LEFT + (wide - LEFT - RIGHT) * math.log(travel / low) / math.log(most / low)
 
     def y(gain: float) -> float:
-        return TOP + (HIGH - TOP - BOTTOM) * (top - gain) / ((top - least) or 1.0)
+        return TOP + (high - TOP - BOTTOM) * (top - gain) / ((top - least) or 1.0)
 
     parts = []
     for tick in _nice(least, top):
-        parts.append(f"<path class='grid' d='M{LEFT} {y(tick):.1f}H{WIDE - RIGHT}'/>")
+        parts.append(f"<path class='grid' d='M{LEFT} {y(tick):.1f}H{wide - RIGHT}'/>")
         parts.append(f"<text x='{LEFT - 8}' y='{y(tick) + 5:.1f}' text-anchor='end'>{tick:+.1f} %</text>")
     for power in range(2, 8):
-        for digit in (1, 3):
+        for digit in (1, 3) if kind == "wide" else (1,):
             travel = digit * 10.0**power
-            if low <= travel <= high:
-                parts.append(f"<path class='grid' d='M{x(travel):.1f} {TOP}V{HIGH - BOTTOM}'/>")
+            if low <= travel <= most:
+                parts.append(f"<path class='grid' d='M{x(travel):.1f} {TOP}V{high - BOTTOM}'/>")
                 parts.append(
-                    f"<text x='{x(travel):.1f}' y='{HIGH - BOTTOM + 20}' text-anchor='middle'>{travel:,.0f}</text>"
+                    f"<text x='{x(travel):.1f}' y='{high - BOTTOM + 20}' text-anchor='middle'>{travel:,.0f}</text>"
                 )
-    parts.append(
-        f"<text x='{(LEFT + WIDE - RIGHT) / 2}' y='{HIGH - 8}' text-anchor='middle'>degrees that all nacelles turned "
-        "for offsets in a year</text>"
-    )
+    middle, axis = (LEFT + wide - RIGHT) / 2, "degrees that all nacelles turned for offsets in a year"
+    axis = axis if kind == "wide" else "degrees turned in a year"
+    parts.append(f"<text x='{middle}' y='{high - 8}' text-anchor='middle'>{axis}</text>")
     band = [point for point in drawn[OURS] if not math.isnan(point.low)]
     if band:
         edge = [(x(p.travel), y(p.high)) for p in band] + [(x(p.travel), y(p.low)) for p in reversed(band)]
         shape = "L".join(f"{px:.1f} {py:.1f}" for px, py in edge)
         parts.append(f"<path d='M{shape}Z' fill='{colour_of(OURS)}' opacity='.13'/>")
     parts += [_curve(name, points, x, y) for name, points in drawn.items()]
-    heights = _apart({name: y(points[-1].gain) for name, points in drawn.items()})
+    heights = apart({name: y(points[-1].gain) for name, points in drawn.items()}, 19.0)
     parts += [
-        f"<text x='{WIDE - RIGHT + 10}' y='{height + 5:.1f}' style='fill:{colour_of(name)};font-weight:650'>"
+        f"<text x='{wide - RIGHT + 10}' y='{height + 5:.1f}' style='fill:{colour_of(name)};font-weight:650'>"
         f"{escape(front_label(name))}</text>"
         for name, height in heights.items()
     ]
-    bands = "The band is the 95 % interval by weeks. " if band else ""
-    said = "".join(f"<p>{_unbroken(text)}</p>" for text in words(found))
     return (
-        "<section><h2>Energy gained, and what it takes</h2>"
-        f"<div class='scroll'><svg class='picture front' viewBox='0 0 {WIDE} {HIGH}' role='img' "
-        f"aria-label='energy gain against yaw travel'>{''.join(parts)}</svg></div>{said}"
-        "<p class='small'>Energy above no steering against travel, for each policy at several settings: ours at prices "
-        "of a degree, hysteresis at widths of its zones, rate limits at degrees per degree. "
-        f"{bands}Higher and farther left is better.</p></section>"
+        f"<svg class='picture {kind}' viewBox='0 0 {wide} {high}' role='img' "
+        f"aria-label='energy gain against yaw travel'>{''.join(parts)}</svg>"
+    )
+
+
+def _beside(found: Backtest) -> str:
+    """Return our gain beside that of every rule, at the travel of the rule."""
+    rows = comparison(found)
+    if not rows:
+        return ""
+    heads = ("rule", "degrees a year", "its energy", "ours with as much travel", "more", "95 % by weeks")
+    cells = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
+    for row in rows:
+        name, setting = str(row["policy"]), float(row["setting"])
+        label = Steered(name, setting or None, *(np.zeros(0),) * 3).label
+        numbers = [float(row[key]) for key in ("travel", "gain", "ours", "more", "more_low", "more_high")]
+        shown = [f"{numbers[0]:,.0f}", *(percent(number) for number in numbers[1:4]), interval(*numbers[4:])]
+        cells.append(f"<tr><td>{escape(label)}</td>{''.join(f'<td>{cell}</td>' for cell in shown)}</tr>")
+    return (
+        f"<div class='scroll'><table>{''.join(cells)}</table></div><p class='small'>The bootstrap draws the same weeks "
+        "for both. If an interval is above 0, the planner gains more than the rule with the same travel, as far as "
+        "this record can tell.</p>"
     )
 
 
@@ -178,27 +209,6 @@ def _curve(name: str, points: Sequence[Point], x: Callable[[float], float], y: C
         for p in points
     )
     return f"<path d='M{path}' fill='none' stroke='{colour}' stroke-width='{wide}'/>{dots}"
-
-
-def _apart(heights: Mapping[str, float], least: float = 19.0) -> dict[str, float]:
-    """Return heights of labels, moved as little as it takes for none to lie on another."""
-    order = sorted(heights, key=lambda name: heights[name])
-    crowds: list[list[str]] = []
-
-    def middle(names: list[str]) -> float:
-        return sum(heights[name] for name in names) / len(names)
-
-    for name in order:
-        crowds.append([name])
-        while (
-            len(crowds) > 1
-            and middle(crowds[-1]) - middle(crowds[-2]) < least * (len(crowds[-1]) + len(crowds[-2])) / 2
-        ):
-            last = crowds.pop()
-            crowds[-1] += last
-    return {
-        name: middle(names) + least * (k - (len(names) - 1) / 2) for names in crowds for k, name in enumerate(names)
-    }
 
 
 def _nice(low: float, high: float) -> list[float]:

@@ -68,17 +68,20 @@ def title_of(found: Backtest) -> str:
     """Return the farm, the period, and how it was decided."""
     kind = "idealised" if found.study.knowing else "hindsight" if found.hindsight else "causal"
     every = f"decided every {60 * found.rounds.hours:g} min"
-    return f"{found.table.farm.name}, {found.period}, {len(found.table.farm)} turbines, {kind}, {every}"
+    count = len(found.table.farm)
+    turbines = f"{count} turbine{'s' if count > 1 else ''}"
+    return f"{found.table.farm.name}, {found.period}, {turbines}, {kind}, {every}"
 
 
 def comparison(found: Backtest) -> list[dict[str, float | str]]:
-    """Return our gain beside each rule's, at the travel of the rule."""
-    if OURS not in found.fronts:
+    """Return our gain beside each rule's, at the travel of the rule, and how much more that is, by weeks."""
+    if not found.fronts.get(OURS):
         return []
     rows: list[dict[str, float | str]] = []
     for name in RULES:
-        for point in found.fronts.get(name, []):
+        for point, weeks in zip(found.fronts.get(name, []), found.front_weeks.get(name, []), strict=True):
             ours = found.gain_at(point.travel)
+            low, high = found.interval_of(found.weeks_at(point.travel), weeks)
             rows.append(
                 {
                     "policy": name,
@@ -87,6 +90,9 @@ def comparison(found: Backtest) -> list[dict[str, float | str]]:
                     "gain": point.gain,
                     "ours": ours,
                     "ratio": ours / point.gain if point.gain > 0 else math.inf,
+                    "more": ours - point.gain,
+                    "more_low": low,
+                    "more_high": high,
                 }
             )
     return rows
@@ -95,20 +101,23 @@ def comparison(found: Backtest) -> list[dict[str, float | str]]:
 def words(found: Backtest) -> list[str]:
     """Say what the fronts say, in sentences."""
     said = []
-    if OURS in found.fronts and "lookup" in found.fronts:
+    if found.fronts.get(OURS) and "lookup" in found.fronts:
         table = found.fronts["lookup"][0]
         needed = found.travel_for(0.95 * table.gain)
         if table.gain > 0 and not math.isnan(needed):
             said.append(
-                f"95 % of the lookup table's gain takes {needed:,.0f} degrees a year, "
-                f"{100 * needed / table.travel:.0f} % of its {table.travel:,.0f}."
+                f"For 95 % of the lookup table's gain the planner needs {needed:,.0f} degrees a year, "
+                f"{100 * needed / table.travel:.0f} % of the table's {table.travel:,.0f}."
             )
-    said += [
-        f"With as much travel as a hysteresis of 8 degrees, {row['travel']:,.0f} degrees a year, the planner gains "
-        f"{row['ours']:.2f} %, {row['ratio']:.2f} times its {row['gain']:.2f} %."
-        for row in comparison(found)
-        if row["policy"] == "hysteresis" and row["setting"] == 8.0 and float(row["gain"]) > 0
-    ]
+    for row in comparison(found):
+        if row["policy"] == "hysteresis" and row["setting"] == 8.0 and float(row["gain"]) > 0:
+            low, high = float(row["more_low"]), float(row["more_high"])
+            bounds = "" if math.isnan(low) else f", {row['more']:+.2f} % (95 % by weeks {low:+.2f} to {high:+.2f})"
+            said.append(
+                f"With as much travel as a hysteresis of 8 degrees, {row['travel']:,.0f} degrees a year, the planner "
+                f"gains {row['ours']:.2f} %. That is {row['ratio']:.2f} times the {row['gain']:.2f} % of the "
+                f"rule{bounds}."
+            )
     return said
 
 

@@ -23,7 +23,7 @@ from scipy.stats import t as student
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest.calibration import Calibration, calibration_words, gains_inside, reached_levels
-from holdcourse.wind.backtest.knowing import VARIANTS, Skill
+from holdcourse.wind.backtest.forecast_skill import VARIANTS, Skill
 from holdcourse.wind.physics import WindWorld
 from holdcourse.wind.policy.policies import Past, Setting
 
@@ -37,7 +37,10 @@ LEAST_COVERAGE = 0.9  # of its hours, for a year to count
 SHORTEST_STRETCH = 24.0  # hours without a gap; shorter ones are not flown
 LEVELS = (0.5, 0.75, 0.9)
 LOAN_YEARS = 10
-USED = "A lidar or forecasts that did not clearly pay in the wind learned from are left unread."
+USED = (
+    "The policy ignores a lidar or forecasts that had not clearly paid in the wind that it learned from, and it uses "
+    "both only if both together had clearly paid more than the better one alone."
+)
 CLEARLY = 2.0  # standard errors by which knowing more must have paid in the past to be used
 
 
@@ -96,7 +99,7 @@ class Year:
 
 @dataclass(frozen=True, eq=False)
 class Bankable:
-    """The figures.
+    """Energy per year, and how sure it is: the figures that a bank asks for.
 
     Attributes
     ----------
@@ -167,7 +170,7 @@ class Bankable:
         if not worth:
             return ""
         told = ", ".join(f"{name} {more:+,.0f} kWh{self._worth(more)}" for name, more in worth.items())
-        return f"Knowing more would add in a year: {told}; {self.skill.words}. {USED}"
+        return f"Knowing more would add in a year: {told}. Here {self.skill.words}. {USED}"
 
     def _worth(self, energy: float) -> str:
         """Return what energy is worth, in brackets; nothing where no price was given."""
@@ -180,23 +183,25 @@ class Bankable:
         if years < 2:
             return [
                 f"One year of wind was flown: {self.energies('ours')[0]:,.0f} kWh net, "
-                f"{self.energies('fixed')[0]:,.0f} at the fixed altitude. P75 and P90 need two years or more."
+                f"{self.energies('fixed')[0]:,.0f} kWh at the fixed altitude. P75 and P90 need two years or more."
             ]
         p50, p75, p90 = (self.exceeded("ours", level) for level in LEVELS)
         more = [self.exceeded("more", level) for level in LEVELS]
         long = self.exceeded("ours", 0.9, LOAN_YEARS)
         found = [
-            f"Net energy in any one year, by {years} flown: P50 {p50:,.0f}, P75 {p75:,.0f}, P90 {p90:,.0f} kWh; P90 of "
-            f"the mean of {LOAN_YEARS} years {long:,.0f} kWh. Above the fixed altitude: P50 {more[0]:+,.0f}, P75 "
-            f"{more[1]:+,.0f}, P90 {more[2]:+,.0f} kWh. Capacity factor {100 * self.capacity_factor:.1f} %.",
-            f"From year to year it varies by {100 * self.variability:.1f} % (standard deviation of {years} years). "
+            f"Net energy in any one year, estimated from {years} years: P50 {p50:,.0f}, P75 {p75:,.0f}, P90 {p90:,.0f} "
+            f"kWh; P90 of the mean of {LOAN_YEARS} years {long:,.0f} kWh. Gain over the fixed altitude: P50 "
+            f"{more[0]:+,.0f}, P75 {more[1]:+,.0f}, P90 {more[2]:+,.0f} kWh. The capacity factor is "
+            f"{100 * self.capacity_factor:.1f} %.",
+            f"The energy varies by {100 * self.variability:.1f} % from year to year (standard deviation of {years} "
+            "years). "
             + (
-                "Errors of the wind data and of the power curve are not stated, so not in these figures."
+                "You stated no error of the wind data and the power curve, so these figures include none."
                 if stated.uncertainty is None
-                else f"Errors of wind data and power curve are stated as {100 * stated.uncertainty:g} %, and are in it."
+                else f"The figures include your error of {100 * stated.uncertainty:g} % for wind data and power curve."
             ),
-            f"Availability {100 * stated.availability:g} % and losses {100 * stated.losses:g} % are "
-            + ("assumed; state yours." if stated == Factors() else "as stated."),
+            f"An availability of {100 * stated.availability:g} % and losses of {100 * stated.losses:g} % are "
+            + ("assumed; state yours." if stated == Factors() else "included, as you stated."),
         ]
         found += calibration_words(self.calibration)
         return [*found, *([self.knowing_words] if self.knowing_words else [])]
@@ -296,7 +301,7 @@ def bankable(
     skill: Skill | None = None,
     currency: str = "",
 ) -> Bankable | None:
-    """Fly all years of a setting's wind, history and test; None where there is less than one.
+    """Fly all years of a setting's wind, history and test; None if there is less than one.
 
     Parameters
     ----------
@@ -458,7 +463,7 @@ def _stretches(
 def _tried(world: WindWorld, times: Array, speed: Array, known: NDArray[np.int64], step: float) -> list[_Stretch]:
     """Return stretches of the past to try what one is told on: its last two years at most.
 
-    Each half of them is flown with what all the rest taught. None where that is too little to learn from.
+    Each half of them is flown with what all the rest taught. None if that is too little to learn from.
     """
     from holdcourse.wind.policy.planner import Taught  # compiled code that only this policy needs
 
@@ -477,22 +482,30 @@ def _tried(world: WindWorld, times: Array, speed: Array, known: NDArray[np.int64
 def _worth_using(past: list[_Stretch], caution: float, skill: Skill) -> dict[str, str]:
     """Return what one would use of what one is told: that which clearly paid in the past.
 
-    A lidar or a forecast that did not pay there is left unread, and makes as much as the plain policy.
+    A lidar or a forecast that did not pay there is left unread, and makes as much as the plain policy. Both together
+    are used where one of them paid, and both clearly paid more than the better one alone.
     """
-    week = round(168.0 / past[0].step) if past else 1
-    plain = [stretch.net(stretch.actions(caution, skill)) for stretch in past]
-    paid = {"": 0.0}
-    for told in VARIANTS:
-        more = [
-            stretch.net(stretch.actions(caution, skill, told)) - before
-            for stretch, before in zip(past, plain, strict=True)
-        ]
-        weeks = [part.sum() for each in more for part in np.split(each, np.arange(week, len(each), week))]
-        error = float(np.std(weeks, ddof=1)) * math.sqrt(len(weeks)) if len(weeks) > 1 else math.inf
-        gained = float(np.sum(weeks))
-        paid[told] = gained if gained > CLEARLY * error else -math.inf
-    choices = {"lidar": ("", "lidar"), "forecast": ("", "forecast"), "both": ("", *VARIANTS)}
-    return {told: max(among, key=lambda name: paid[name]) for told, among in choices.items()}
+    made = {told: _weekly(past, caution, skill, told) for told in ("", *VARIANTS)}
+    alone = {told: told if _clearly(made[told] - made[""]) else "" for told in ("lidar", "forecast")}
+    better = max(alone.values(), key=lambda told: float(made[told].sum()))
+    both = "both" if better and _clearly(made["both"] - made[better]) else better
+    return alone | {"both": both}
+
+
+def _weekly(past: list[_Stretch], caution: float, skill: Skill, told: str) -> Array:
+    """Return the net energy of every week of some stretches, kWh, (weeks,), made by one who is told more."""
+    weeks = []
+    for stretch in past:
+        net, week = stretch.net(stretch.actions(caution, skill, told)), round(168.0 / stretch.step)
+        weeks += [float(part.sum()) for part in np.split(net, np.arange(week, len(net), week))]
+    return np.array(weeks)
+
+
+def _clearly(more: Array) -> bool:
+    """Whether weeks made more on the whole, by `CLEARLY` standard errors of their sum."""
+    if len(more) < 2:
+        return False
+    return bool(more.sum() > CLEARLY * float(more.std(ddof=1)) * math.sqrt(len(more)))
 
 
 def _by_month_and_hour(times: Array, values: Array) -> Array:

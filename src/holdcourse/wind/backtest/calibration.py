@@ -1,7 +1,7 @@
 """Was what was said before also so? Years and half-years judged by nothing but what came before them.
 
 The origin rolls through the record. At each one the levels of a year's energy (P50, P75, P90) and the interval of the
-next half-year's gain are reckoned as the report does, from the past alone, and compared with what then came.
+next half-year's gain are computed as the report does, from the past alone, and compared with what then came.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def reached_levels(
 
 
 def gains_inside(ours: Array, theirs: Array) -> Calibration | None:
-    """Count the half-years whose gain lay where all weeks before them had said; None where there is none to judge.
+    """Count the half-years whose gain lay where all weeks before them had said; None if there is none to judge.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def gains_inside(ours: Array, theirs: Array) -> Calibration | None:
 
 
 def next_gain(ours: Array, theirs: Array, weeks: int) -> tuple[float, float]:
-    """Return where the gain of so many further weeks would lie, in percent, by how that of `BATCH` weeks varied."""
+    """Return where the gain of `weeks` further weeks would lie, in percent, by how that of `BATCH` weeks varied."""
     batches = len(ours) // BATCH
     whole = slice(len(ours) - batches * BATCH, None)
     mine, other = (part[whole].reshape(batches, BATCH).sum(axis=1) for part in (ours, theirs))
@@ -110,15 +110,15 @@ def calibration_words(found: Sequence[Calibration]) -> list[str]:
     said = []
     if levels:
         told = ", ".join(f"{each.what} in {each.held} of {each.tried}" for each in levels)
-        said.append(f"Years that reached what the years before them had said of them: {told}.")
+        said.append(f"Each year was compared with what the years before it predicted. It reached {told}.")
     said += [
-        "The gain of the next half-year lay within the 95 % interval that the weeks before it gave in "
-        f"{each.held} of {each.tried} tries, {each.apart} of them apart from each other."
+        "The gain of the next half-year lay within the 95 % interval predicted from the weeks before it in "
+        f"{each.held} of {each.tried} cases, of which {each.apart} do not overlap."
         for each in found
         if each.what == "gain"
     ]
     if said and min(each.apart for each in found) < ENOUGH:
         few = min(each.apart for each in found)
-        tries = "one try shows" if few == 1 else f"{few} tries show"
-        said.append(f"So few years say little: {tries} neither that P90 is right nor that it is wrong.")
+        tries = "one case shows" if few == 1 else f"{few} cases show"
+        said.append(f"This is too little to judge P90: {tries} neither that it is right nor that it is wrong.")
     return said

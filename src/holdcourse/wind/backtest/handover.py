@@ -1,9 +1,14 @@
-"""From a site's backtest to what flies there: the policy that was judged, and its evidence."""
+"""From a site's backtest to what goes on with it: the policy that was judged, with its evidence, and a power curve.
+
+The policy flies there; the curve says what it made, for other programs: awesIO, by the wind at one reference height.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import numpy as np
@@ -15,10 +20,14 @@ from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest.result import HINDSIGHT
 from holdcourse.wind.backtest.run import SiteResult
+from holdcourse.wind.files.awesio import Document, power_curve_document
 from holdcourse.wind.policy.policies import Past, Setting, policy_of
 
 Array: TypeAlias = NDArray[np.float64]
 
+REFERENCE_HEIGHT = 100.0
+BIN = 1.0  # m/s
+FEWEST_HOURS = 12.0  # that a bin needs to say something
 CONTEXTS = {"time": "hours since 1970, UTC", "hour": "hour of the day, UTC"}
 
 
@@ -36,7 +45,7 @@ def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool 
     flown = result.backtest
     if name is None:
         if flown.judged is None:
-            raise InvalidInput("no controller that could really be flown was run, so there is none to save")
+            raise InvalidInput("no controller that a real machine could use was flown, so there is none to save")
         name = flown.judged.policy
     if name in HINDSIGHT:
         raise InvalidInput(f"{name} is known only in hindsight and cannot be run as a policy; save another policy")
@@ -93,3 +102,50 @@ def _digest(past: Past | None, altitudes: Array) -> str:
 
 def _day(hours: float) -> str:
     return str(np.datetime64(int(hours * 3600), "s").astype("datetime64[D]"))
+
+
+def curve_of(result: SiteResult, policy: str | None = None, reference_height: float | None = None) -> Document:
+    """Return the mean net power of a policy by the wind at a reference height, as an awesIO document.
+
+    Parameters
+    ----------
+    policy
+        Which of the backtest; default the one that its answer is about.
+    reference_height
+        Metres; default that of the machine, or 100 m, as near as the altitudes of the backtest come to it.
+    """
+    found, world = result.backtest, result.backtest.world
+    if policy is None:
+        policy = found.judged.policy if found.judged is not None else "fixed"
+    if policy not in found.flights:
+        raise InvalidInput(f"{policy} was not flown; there are {', '.join(found.flights)}")
+    machine, flight = result.plan.machine, found.flights[policy]
+    stated = None if machine is None else machine.reference_height
+    wanted = reference_height or stated or REFERENCE_HEIGHT
+    height = float(np.clip(wanted, world.altitudes[0], world.altitudes[-1]))
+    wind = np.array([np.interp(height, world.altitudes, row) for row in world.speed])
+    net = (flight.gross / world.rho - flight.moving) / world.step_hours  # kW, whatever weight rho gave it
+    bins = np.floor(wind / BIN).astype(np.int64)
+    hours = np.bincount(bins) * world.step_hours
+    enough = np.flatnonzero(hours >= FEWEST_HOURS)
+    if len(enough) < 2:
+        raise InvalidInput(
+            f"{found.days:.1f} days of wind are too few for a power curve: two bins of 1 m/s need 12 hours"
+        )
+    power = np.bincount(bins, weights=net)[enough] / np.bincount(bins)[enough]
+    cut_out = world.curve.cut_out if math.isfinite(world.curve.cut_out) else float((enough[-1] + 1) * BIN)
+    return power_curve_document(
+        f"{result.plan.curve.name} with {policy} at {result.site}",
+        f"holdcourse {hc.__version__}, {result.period}: mean net power of {policy}, less what moving cost, in bins of "
+        f"{BIN:g} m/s of the wind at {height:g} m with {FEWEST_HOURS:g} hours or more. Wing, tether and its force are "
+        "not known to a backtest and are written as 0; cut-in and cut-out are those of the wind at the altitude flown.",
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        height,
+        (enough + 0.5) * BIN,
+        power,
+        world.altitudes,
+        world.speed.mean(axis=0) / wind.mean(),
+        operating_altitude=float(world.altitudes[flight.actions].mean()),
+        cut_in=world.curve.cut_in,
+        cut_out=cut_out,
+    )

@@ -23,6 +23,7 @@ from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.load import load
 from holdcourse.wind.files.paths import Paths as Files
 from holdcourse.wind.physics import PowerCurve, WindWorld, wind_world
+from holdcourse.wind.policy.filter import ExpectedEnergy
 from holdcourse.wind.policy.policies import best_altitude
 
 MAX_GAP = 3.0  # hours that are filled in
@@ -139,14 +140,17 @@ def policy_paths(
         The machine's; default the one that the policy was made for.
     """
     if policy.units.get("measurement") != "m/s":
-        raise InvalidInput(f"{policy.name} is told no wind speeds, so wind data say nothing about it; give --log")
+        raise InvalidInput(
+            f"{policy.name} is told no wind speeds, so wind data say nothing about it; give its own readings"
+        )
     problem = policy.problem
     altitudes = problem.actions[:, 0]
     data = wind if isinstance(wind, WindData) else load(wind)
     hours = data.time.astype("datetime64[s]").astype(np.int64) / 3600.0
     up, down = (float(problem.move_costs(np.array([a]), np.array([b]))[0]) for a, b in ((0, 1), (1, 0)))
     metre = float(altitudes[1] - altitudes[0])
-    curve = getattr(policy.costs, "curve", None) if curve is None else curve
+    if curve is None and isinstance(policy.costs, ExpectedEnergy):
+        curve = policy.costs.curve
     known = _learned_from(policy)
     if known is not None and (known[0] <= hours[-1]) and (hours[0] <= known[1]):
         plan = Plan(altitudes=tuple(altitudes), movement=(up / metre, down / metre), seed=seed, gauge_noise=known[2])

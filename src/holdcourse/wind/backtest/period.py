@@ -31,7 +31,7 @@ def split(
 ) -> tuple[WindData, WindData, list[str]]:
     """Return the test period, the past, and what was decided about them.
 
-    History after the test period is refused, unless it is allowed in so many words: nobody could have known it.
+    History after the test period is refused, unless it is allowed explicitly: nobody could have known it.
     """
     test = data.between(begin, end)
     if history is not None:
@@ -39,14 +39,14 @@ def split(
         if later.any() and not allow_later_history:
             raise InvalidInput(
                 f"the history reaches to {history.time[-1]}, beyond the test period, which ends {test.time[-1]}; a "
-                "policy may not know the wind to come: give earlier data, or, where you want to learn from later wind "
-                "all the same, say allow_later_history=True"
+                "policy may not know the wind to come. Give earlier data or, if you want to learn from later wind "
+                "anyway, say allow_later_history=True"
             )
         outside = (history.time < test.time[0]) | (history.time > test.time[-1])
         if not outside.any():
             raise InvalidInput(
                 f"the history {history.time[0]} to {history.time[-1]} lies within the test period {test.time[0]} to "
-                f"{test.time[-1]}; a policy may not know the wind to come: give earlier data, or begin the test later"
+                f"{test.time[-1]}; a policy may not know the wind to come. Give earlier data, or begin the test later"
             )
         seen = "; it holds wind after the test period, which was allowed" if later.any() else ""
         if outside.all():
@@ -143,6 +143,9 @@ def past_of(data: WindData, altitudes: Array) -> Past:
     speed = data.at(altitudes)
     whole = np.isfinite(speed).all(axis=1)
     if not whole.any():
-        raise InvalidInput("no time of the history is complete at these altitudes; choose others or give other history")
+        raise InvalidInput(
+            "the history has no time at which all these altitudes have wind; choose other altitudes or give another "
+            "history"
+        )
     hours = (data.time[whole].astype("datetime64[h]").astype(np.int64) % 24).astype(np.float64)
     return Past(hours, speed[whole], data.time[whole].astype("datetime64[s]").astype(np.int64) / 3600.0)

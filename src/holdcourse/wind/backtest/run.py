@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import holdcourse as hc
-from holdcourse.backtest.beside import beside
+from holdcourse.backtest.second_process import second_process
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
 from holdcourse.wind.backtest.bankable import Bankable, Factors, bankable
-from holdcourse.wind.backtest.knowing import Skill, fitted_skill
+from holdcourse.wind.backtest.forecast_skill import Skill, fitted_skill
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
@@ -28,8 +28,8 @@ from holdcourse.wind.backtest.result import (
     Flight,
     Indices,
     Line,
-    traced,
 )
+from holdcourse.wind.backtest.trace import traced
 from holdcourse.wind.files.awesio import Constraints
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.forecasts import Forecasts
@@ -177,7 +177,7 @@ class Plan:
     factors
         Availability, losses and uncertainty of the figures per year.
     skill
-        Of the forecasts whose worth is reckoned.
+        Skill of the forecasts whose worth is estimated.
     forecasts
         What was really forecast for the hours of the wind data: the skill is fitted to it instead.
     begin, end
@@ -193,17 +193,17 @@ class Plan:
     policies
         Names in the registry; default all that do not wait for a request.
     max_gap
-        Missing stretches of up to so many hours are filled in; longer ones cut the data into pieces.
+        Missing stretches of up to this number of hours are filled in; longer ones cut the data into pieces.
     hourly
         Average finer data over hours.
     seed
-        Of the policies that draw.
+        Seed of the policies that draw at random.
     what_if
         Other values of rho to try; by default `WHAT_IF` times rho.
     price
-        Of one kWh, for the tables; None leaves money out.
+        Price of one kWh, for the tables; None leaves money out.
     currency
-        Of the price, for the heads of tables: EUR.
+        Currency of the price, for the heads of tables: EUR.
     """
 
     low: float | None = None
@@ -239,7 +239,7 @@ class Plan:
         if self.machine is not None:
             object.__setattr__(self, "curve", self.machine.curve)
         if self.draws < 1:
-            raise InvalidInput(f"draws={self.draws}: a policy is flown once at least")
+            raise InvalidInput(f"draws={self.draws}: each policy is flown at least once")
         if self.altitudes is not None and not (self.low is None and self.high is None):
             raise InvalidInput("altitudes= names every altitude; leave out low= and high=")
 
@@ -253,7 +253,7 @@ class SiteResult:
     what_if
         The result table at other values of rho, ascending; the plan's own is among them unless it is empty.
     source, notes
-        Of the wind data: their layout, credit and what was decided on the way.
+        Notes on the wind data: their layout, credit and what was decided on the way.
     history_weeks
         How much past there was.
     setting
@@ -294,7 +294,9 @@ class SiteResult:
         found = self.backtest.warnings
         if self.history_weeks < FEWEST_HISTORY_WEEKS:
             days = f"{self.history_weeks * 7:.1f} days"
-            found.append(f"The history covers {days}, not all seasons: the altitude chosen on it may be poor.")
+            found.append(
+                f"The history covers {days}, not all seasons, so the best altitude in it may be a poor choice."
+            )
         top = self.backtest.world.altitudes[-1]
         if self.plan.high is None and top > USUAL_CEILING:
             found.append(
@@ -377,7 +379,7 @@ def run_backtest(
         setting = setting.fitted()  # once, not for every policy and every rho
     flights = _Flights(setting, plan, tuple(len(piece) for piece in pieces), _name(site, data, wind), progress)
     aside, here = flights.divided(processes)
-    with beside(lambda: flights.quietly().what_if(aside), worthwhile=bool(aside)) as others:
+    with second_process(lambda: flights.quietly().what_if(aside), worthwhile=bool(aside)) as others:
         flown = flights.fly(world, plan.policies)
         what_if = flights.what_if(here) | {plan.rho: flown.lines} if flights.others else {}
         if aside:

@@ -89,7 +89,7 @@ class PowerCurves:
         Electrical power averaged over a cycle, kW, (profiles, k); NaN where a calculation failed among others.
     ratios
         Wind at the altitude where the machine operates, as a multiple of that at the reference height, (profiles,);
-        None where the file does not say.
+        None if the file does not say.
     weights
         How often each profile occurs, (profiles,), together 1.
     """
@@ -111,7 +111,7 @@ class PowerCurves:
         """What the speeds of a curve by `local_curve` are, in words."""
         where = "a reference height" if self.reference_height is None else f"{self.reference_height:g} m"
         if self.ratios is None:
-            return f"wind at {where}, taken for the wind at the altitude flown: the file does not say how they differ"
+            return f"wind at {where}, used as the wind at the altitude flown: the file does not say how they differ"
         to = "the altitude flown" if self.operating_altitude is None else f"{self.operating_altitude:.0f} m"
         return (
             f"wind at {where}, times {self.ratios.min():.2f} to {self.ratios.max():.2f} by its profiles: wind at {to}"

@@ -5,7 +5,7 @@
 | t, k | number of times, number of heights | |
 | `time` | UTC, ascending, no time twice | (t,) |
 | `heights` | metres above ground, ascending; the median over time where the levels rise and fall | (k,) |
-| `level_heights` | the heights of each time, NaN below ground; None where the heights are fixed | (t, k) |
+| `level_heights` | the heights of each time, NaN below ground; None if the heights are fixed | (t, k) |
 | `speed` | m/s, NaN where missing | (t, k) |
 
 Here is also the arithmetic that `WindData` needs, between heights and across holes in time, arrays in and arrays out;
@@ -28,25 +28,41 @@ Array: TypeAlias = NDArray[np.float64]
 
 
 def interpolate(wanted: Array, heights: Array, speed: Array, *, clamp: bool) -> Array:
-    """Interpolate to `wanted` (n,), logarithms of heights; row by row, since heights and holes differ in time."""
+    """Interpolate to `wanted` (n,), logarithms of heights; row by row, since heights and holes differ in time.
+
+    To the last bit what `np.interp` gives for each row, for all rows at once: a year has 8760 of them.
+    """
     found = np.full((len(speed), len(wanted)), np.nan)
     usable = np.isfinite(heights) & np.isfinite(speed)
-    for row, (z, v, good) in enumerate(zip(heights, speed, usable, strict=True)):
-        if not good.any():
-            continue
-        order = np.argsort(z[good], kind="stable")
-        logs, values = np.log(z[good][order]), v[good][order]
-        found[row] = np.interp(wanted, logs, values)
+    count = usable.sum(axis=1)
+    rows = np.flatnonzero(count)
+    if not len(rows):
+        return found
+    good, last = usable[rows], count[rows] - 1
+    order = np.argsort(np.where(good, heights[rows], np.inf), axis=1, kind="stable")  # holes come last
+    each = np.arange(len(rows))
+    logs = np.log(np.where(good, heights[rows], np.inf)[each[:, None], order])
+    values = speed[rows[:, None], order]
+    first, end = logs[:, 0], logs[each, last]
+    for k, height in enumerate(wanted):
+        # The highest level that is not above it, and the next; the ends hold beyond.
+        below = np.clip((logs <= height).sum(axis=1) - 1, 0, last)
+        above = np.minimum(below + 1, last)
+        step = logs[each, above] - logs[each, below]
+        slope = (values[each, above] - values[each, below]) / np.where(step > 0, step, 1.0)
+        at = slope * (height - logs[each, below]) + values[each, below]
+        at = np.where(height < first, values[:, 0], np.where(height >= end, values[each, last], at))
         if not clamp:
             # Within the heights of this time, but its end value is missing: not a number, never a guess.
-            found[row, (wanted < logs[0] - 1e-6) | (wanted > logs[-1] + 1e-6)] = np.nan
+            at[(height < first - 1e-6) | (height > end + 1e-6)] = np.nan
+        found[rows, k] = at
     return found
 
 
 def evenly_filled(
     time: Times,  # (t,), no gap longer than `longest`
     speed: Array,  # (t, k)
-    heights: Array | None,  # (t, k), NaN below ground; None where they are fixed
+    heights: Array | None,  # (t, k), NaN below ground; None if they are fixed
     missing: NDArray[np.bool_],  # (t, k)
     step: float,  # seconds
     longest: float,  # seconds between two known speeds that are still bridged
@@ -84,7 +100,7 @@ FASTEST_WIND = 150.0  # m/s; no weather model and no lidar has seen more
 
 @dataclass(frozen=True)
 class Site:
-    """Where the wind was measured or computed; None where the file does not say."""
+    """Where the wind was measured or computed; None if the file does not say."""
 
     latitude: float | None = None
     longitude: float | None = None

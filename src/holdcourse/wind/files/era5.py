@@ -233,6 +233,8 @@ def read_pressure_levels(field: Field, point: Point, surface: Surface, options: 
         _require_real_levels(field, point, axes, levels, buried)
     heights[buried] = np.nan
     speed[buried] = np.nan
+    if np.isnan(ground).all():
+        raise InvalidInput(f"{field.label}: the height of the ground is missing here, or not a number")
     if np.isnan(heights).all():
         raise InvalidInput(
             f"{field.label}: every level lies below ground ({ground:.0f} m above sea level); check the surface height"

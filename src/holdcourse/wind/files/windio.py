@@ -97,7 +97,7 @@ def read_profiles(file: WindFile | Field, options: Options, stack: ExitStack) ->
 
 
 def _axes(field: Field) -> tuple[str, str] | None:
-    """The variable of the speed, and that of the heights, which is an axis of it; None where there is no such pair."""
+    """The variable of the speed, and that of the heights, which is an axis of it; None if there is no such pair."""
     for name in SPEEDS:
         for height in HEIGHTS:
             axes: Any = field.data[height].dims if field.has(name, height) else ()

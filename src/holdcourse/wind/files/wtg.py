@@ -27,11 +27,11 @@ def read_wtg(
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     if len(raw) > MOST_BYTES or b"<!DOCTYPE" in raw[:4096] or b"<!ENTITY" in raw:
-        raise InvalidInput(f"{path} is no .wtg file: it is too large, or has a document type, which these have not")
+        raise InvalidInput(f"{path} is not a .wtg file: it is too large, or has a document type")
     try:
         root = ElementTree.fromstring(raw)
     except ElementTree.ParseError as error:
-        raise InvalidInput(f"{path} is no XML: {error}") from None
+        raise InvalidInput(f"{path} is not XML: {error}") from None
     tables = root.findall("PerformanceTable")
     if root.tag != "WindTurbineGenerator" or not tables:
         raise InvalidInput(f"{path} holds no WindTurbineGenerator with a PerformanceTable, as a .wtg file does")

@@ -32,7 +32,7 @@ def read_yaml(path: Path, label: str = "") -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{name} is no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise InvalidInput(f"{name} is not YAML: {' '.join(str(error).split())[:200]}") from None
     _check_size(data, name)
     return data
 

@@ -43,6 +43,7 @@ FIGURES = {
     "coverage": ("1", "share of the hours of the record that were flown"),
 }
 LEAST_COVERAGE = 0.5  # of a point's hours; with fewer it is left blank
+WHOLE = 0.95  # of the hours: with fewer flown, people are told
 MOST_DEATHS = 3  # of workers at one block, until it is taken to be the block's fault
 WAITING = 256  # blocks handed out at a time where the workers are many
 MAX_GAP = 3.0  # hours that are bridged
@@ -122,7 +123,8 @@ class WindMap:
         ]
         if np.isfinite(best).any():
             low, high = (float(np.nanquantile(best, share)) for share in (0.1, 0.9))
-            found.append(f"At eight of ten points the best fixed altitude lies between {low:.0f} and {high:.0f} m.")
+            between = f"lies between {low:.0f} and {high:.0f} m" if round(low) < round(high) else f"is {high:.0f} m"
+            found.append(f"At eight of ten points the best fixed altitude {between}.")
         if told:
             place = np.unravel_index(int(np.nanargmax(gain)), gain.shape)
             north, east = self.lattice.latitudes[place[0]], self.lattice.longitudes[place[1]]
@@ -130,6 +132,11 @@ class WindMap:
                 f"Altitude control gains {np.nanmedian(gain):+.1f} % at the median point. It gains most at latitude "
                 f"{north:g}, longitude {east:g}: {np.nanmax(gain):+.1f} %. At {int((sure > 0).sum()):,} of {told:,} "
                 "points a year gains something with a probability of 90 % or more."
+            )
+        flown = self.figures["coverage"][np.isfinite(self.figures["coverage"])]
+        if told and np.median(flown) < WHOLE:
+            found.append(
+                f"The record has gaps: at the median point {100 * np.median(flown):.0f} % of its hours were flown."
             )
         if short := int(self._short.sum()):
             found.append(
@@ -270,7 +277,7 @@ def _worked(waiting: Sequence[int], task: Any, executors: Sequence[Workers], at_
         if deaths[number] >= MOST_DEATHS:
             raise HoldcourseError(
                 f"block {number} has lost {MOST_DEATHS} workers (out of memory, or killed); finished blocks are saved: "
-                "run the same command again to go on, with a smaller --block if memory is short"
+                "run the same command again to go on, with a smaller side= if memory is short"
             )
         left.appendleft(number)
         if isinstance(error, BrokenExecutor) and not any(other == lane for other, _ in running.values()):
@@ -346,7 +353,7 @@ class _Blocks:
                 file.unlink()
         elif plan_file.exists() and plan_file.read_bytes() != described:
             raise InvalidInput(
-                f"{folder} holds a map of other files or options; choose another --out, or --fresh to begin again"
+                f"{folder} holds a map of other files or options; choose another folder=, or fresh=True to begin again"
             )
         write_file(plan_file, described)
 
@@ -420,14 +427,26 @@ def write_map(found: WindMap, form: Format = "netcdf") -> Path:
     return path
 
 
+def side_by_side(longitudes: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Longitudes as neighbours on the ground, rising, and the columns that they are of.
+
+    Files count from 0 to 360 or from -180 to 180: a region across one of these ends would be drawn in two parts.
+    """
+    ways = (longitudes % 360.0, (longitudes + 180.0) % 360.0 - 180.0)
+    kept = min((longitudes, *ways), key=lambda east: round(float(np.ptp(east)), 6))  # of equals as they were written
+    columns = np.argsort(kept, kind="stable")
+    return kept[columns], columns
+
+
 def draw_map(found: WindMap) -> Path:
     """Draw the map, `map.png`; returns where. Needs the extra [plot]."""
     matplotlib = need("matplotlib", "the picture of a map", "plot")
     from matplotlib.figure import Figure
 
-    from holdcourse.wind.report.pictures import STYLE
+    from holdcourse.backtest.pictures import STYLE
 
-    east, north = found.lattice.longitudes, found.lattice.latitudes
+    north = found.lattice.latitudes
+    east, columns = side_by_side(found.lattice.longitudes)
     panels = (
         ("best_altitude", "best fixed altitude", "m", "viridis"),
         ("gain", "gain of altitude control", "%", "RdBu"),
@@ -439,7 +458,7 @@ def draw_map(found: WindMap) -> Path:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         for axes, (name, title, unit, colours) in zip(figure.subplots(2, 2).flat, panels, strict=True):
-            values = found.figures[name]
+            values = found.figures[name][:, columns]
             axes.set_title(title)
             axes.set_aspect(1 / max(math.cos(math.radians(float(north.mean()))), 0.1))
             if not np.isfinite(values).any():

@@ -250,7 +250,7 @@
   const explain = () => {
     const box = $("why"), p = S.by[view.focus], t = view.hover;
     box.replaceChildren();
-    if (t === null) { element("h4", "Why?", box); element("p", "Move over a chart: here you read what the policy knew, what it chose, and what that was worth.", box); return; }
+    if (t === null) { element("h4", "Why?", box); element("p", "Move over a chart: here you can read what the policy knew, what it chose, and what that earned.", box); return; }
     const metres = (x) => `${Math.round(S.altitudes[x])} m`, x = p.actions[t], b = p.before(t), wind = (k) => `${(S.speed[t * S.n + k] / 100).toFixed(1)} m/s`;
     element("p", when(S.time[t]), box).className = "small";
     element("h4", x === b ? `${p.name} held ${metres(x)}` : `${p.name} went from ${metres(b)} to ${metres(x)}`, box);
@@ -293,7 +293,7 @@
     if (home !== null && from !== home) { const way = S.way(from, home); row("then", `to ${metres(home)}`, "", `\u2212${kwh(way, 1)} kWh`); spent += way; }
     const left = gained - spent;
     row("together", "", `${gained < 0 ? "\u2212" : "+"}${kwh(Math.abs(gained), 1)} kWh`, `\u2212${kwh(spent, 1)} kWh`);
-    element("p", `Expected to be left: ${left < 0 ? "\u2212" : "+"}${kwh(Math.abs(left), 1)} kWh. The next hour it plans anew.`, box).className = "small";
+    element("p", `Expected net gain: ${left < 0 ? "\u2212" : "+"}${kwh(Math.abs(left), 1)} kWh. It plans again in the next hour.`, box).className = "small";
   };
   const NS = (() => { const box = document.createElement("div"); box.innerHTML = "<svg></svg>"; return box.firstChild.namespaceURI; })();
   const svg = (tag, attributes, parent) => { const made = document.createElementNS(NS, tag); for (const k in attributes) made.setAttribute(k, attributes[k]); if (parent) parent.append(made); return made; };
@@ -353,7 +353,7 @@
       text(x1, y + 0.75 * high, gains ? `${sum >= 0 ? "+" : "\u2212"}${kwh(Math.abs(sum))}` : kwh(sum / count), "end", "--ink");
     });
     $("calendar-title").textContent = gains ? `Day by day: net energy of ${p.name} above fixed` : `Day by day: mean altitude of ${p.name}`;
-    $("calendar-note").textContent = gains ? `Blue: more than fixed, red: less; the darkest cells are ${kwh(most)} kWh a day or more. Touch a day to see its hours below.` : `From ${Math.round(low)} m to ${Math.round(low + span)} m. Touch a day to see its hours below.`;
+    $("calendar-note").textContent = gains ? `Blue: more than fixed, red: less; the darkest cells are ${kwh(most)} kWh a day or more. Click a day to see its hours below.` : `From ${Math.round(low)} m to ${Math.round(low + span)} m. Click a day to see its hours below.`;
   };
 
   // ---- bars and what-if

@@ -1,13 +1,16 @@
-r"""Several climates side by side, and the one that has foretold the measurements best.
+r"""Several climates side by side, and the one that has predicted the measurements best.
 
 What was learned from a history may be wrong: another site, another gauge, a table upside down. So the wind filter
 carries the general climate beside it, and each with several deviations of the gauge where that is not stated. Every
-measurement is foretold by all of them. Their evidence is the sum of the logarithms of how likely it was to each, begun
+measurement is predicted by all of them. Their evidence is the sum of the logarithms of how likely it was to each, begun
 with how much it is believed at first; it lags behind the best one's by `FARTHEST_BEHIND` at most, so that what has been
 right for months can be found wrong within weeks. One of them leads, and all that is decided rests on it, until another
 one is ahead of it: by `AHEAD` where only the noise is another, by `DROPPED_AHEAD` where the climate is. A history that
 has lost the lead never takes it again: measured at one altitude at a time, a wrong profile that has been bent to fit
 looks right for weeks.
+
+No climate is quite right, so over a year the evidence of one that is hardly better would grow without end. With
+`LEEWAY` for each measurement a history is dropped where it is clearly wrong, not where it is slightly worse.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 AHEAD = 5.0  # in evidence, of another noise; such a lead is chance once in 150
-DROPPED_AHEAD = 20.0  # of the general climate: weather of a rare kind speaks for it now and then, by up to 15
+DROPPED_AHEAD = 20.0  # of the general climate
+LEEWAY = 0.02  # of evidence in every measurement, by which the general climate must be better to count as better
 FARTHEST_BEHIND = 60.0
 GENERAL_BEHIND = 3.0  # at first: a history is believed
 NOISE_BEHIND = 2.0  # at first, each step
@@ -109,7 +113,7 @@ def weigh(evidence: Array, likely: Array, leader: Ints, which: Ints) -> tuple[Ar
         The climate of each candidate, (m,).
     """
     rows, climate = np.arange(len(leader)), which[leader][:, None]
-    weighed = np.where(which >= climate, evidence + likely, -np.inf)  # what was dropped stays behind
+    weighed = np.where(which >= climate, evidence + likely - LEEWAY * which, -np.inf)  # what was dropped stays behind
     weighed = np.maximum(weighed - weighed.max(axis=1, keepdims=True), -FARTHEST_BEHIND)
     lead = weighed - weighed[rows, leader][:, None] - np.where(which > climate, DROPPED_AHEAD, AHEAD)
     best = lead.argmax(axis=1)
@@ -219,7 +223,7 @@ class CandidateFilter:
             return ""
         hour = np.datetime64(round(self.since * 3600), "s").astype("datetime64[m]")
         return (
-            f"The wind measured does not fit the history: since {hour}Z that is set aside, and the policy flies by "
+            f"The measured wind does not fit the history: since {hour}Z that is set aside, and the policy flies by "
             "what holds at any site and by what it measures. Check the heights, the units and the place of the history."
         )
 

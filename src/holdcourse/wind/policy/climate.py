@@ -162,7 +162,10 @@ class Climate:
             for variance, hours in zip(self.variances, self.time_scales, strict=True)
         )
         follows = f"follows {' and '.join(usual)}" if usual else "is the same at all hours"
-        return f"The usual wind {follows}; {len(self.variances)} modes over height deviate from it ({modes})."
+        return (
+            f"The usual wind {follows}; the wind deviates from it in {len(self.variances)} modes over height (size and "
+            f"duration: {modes})."
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -385,7 +388,7 @@ def general_profile(altitudes: Array, mean: float) -> Array:
 
 
 def strangeness(altitudes: Array, mean: Array, covered: float) -> float:
-    """Return how far the mean profile of so many hours, m/s (n,), is from that of any site, whatever its strength.
+    """Return how far the mean profile of some hours, m/s (n,), is from that of any site, whatever its strength.
 
     In squared deviations: 4 to 14 for histories of two weeks to a year at the bundled site, 35 to 500 for the same with
     the heights upside down.

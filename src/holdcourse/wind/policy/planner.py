@@ -1,6 +1,7 @@
 """The policy that we would fly, `wind-planner`: a wind filter, a plan on its predictions, caution chosen on history.
 
-**The wind** is that of `Candidates`: a climate learned from the history beside what holds at any site, or that alone.
+**The wind** is that of `Candidates`: a climate learned from the history beside what holds at any site, or that alone
+where there is no history, or one of less than six weeks, in which the weather of some days passes for the site.
 
 **The plan** ends where it pays to settle by what every altitude is worth in the long run: what it made in the history,
 and what it is believed to have made since. So it leaves for what pays the whole way within the plan, and where the
@@ -32,8 +33,8 @@ from holdcourse.errors import InvalidInput
 from holdcourse.wind.physics import PowerCurve, WindWorld
 from holdcourse.wind.policy.candidates import Candidates
 from holdcourse.wind.policy.climate import (
+    GENERAL_HOURS,
     GENERAL_MEAN,
-    SHORTEST_HISTORY,
     STRANGE,
     Climate,
     GeneralWind,
@@ -68,7 +69,7 @@ def wind_planner(setting: Setting) -> hc.Policy:
     """Return the policy for a setting; contexts are hours since 1970."""
     world, past = setting.world, setting.past
     times = None if past is None else past.moments
-    if past is None or times is None or len(times) * _step(times) < SHORTEST_HISTORY:
+    if past is None or times is None or len(times) * _step(times) < GENERAL_HOURS:
         return _without_history(setting)
     try:
         climate = _climate(past, tuple(world.altitudes.tolist()))
@@ -80,14 +81,14 @@ def wind_planner(setting: Setting) -> hc.Policy:
         return _without_history(
             setting,
             f"The history is set aside: its mean wind, {mean[0]:.1f} m/s at {lowest:.0f} m and {mean[-1]:.1f} m/s at "
-            f"{highest:.0f} m, is that of hardly any site. Check its heights; they may be upside down",
+            f"{highest:.0f} m, is that of hardly any site. Check its heights, which may be upside down",
         )
     trial = choose_caution(world, times, past.speed)
     begin, end = climate.describe()["from"][:10], climate.describe()["to"][:10]
     home = world.altitudes[best_altitude(world, past.speed)]
     words = (
-        f"Wind planner: a wind filter learned from {begin} to {end} with a {PLAN_HOURS:g}-hour plan around "
-        f"{home:.0f} m at first; both go on learning. {climate.words} {trial.words}"
+        f"Wind planner: a wind filter learned from {begin} to {end}, and a plan for the next {PLAN_HOURS:g} hours that "
+        f"at first returns to {home:.0f} m. Both go on learning. {climate.words} {trial.words}"
     )
     return _policy(setting, climate, trial.caution, words)
 
@@ -96,11 +97,12 @@ def _without_history(setting: Setting, known: str = "") -> hc.Policy:
     mean = GENERAL_MEAN if setting.prior_mean is None else setting.prior_mean
     if not known:
         known = (
-            "There is no history" if setting.past is None else "The history is too short, or has no times that follow"
+            "There is no history" if setting.past is None else "The history is too short, or has no consecutive hours"
         )
     words = (
-        f"Wind planner: a wind filter that learns the site as it goes, with a {PLAN_HOURS:g}-hour plan. {known}: wind "
-        f"of about {mean:.1f} m/s is expected at first. It moves only if it expects to earn more than the move costs."
+        f"Wind planner: a wind filter that learns the site as it goes, and a plan for the next {PLAN_HOURS:g} hours. "
+        f"{known}, so it first expects a wind of about {mean:.1f} m/s. It moves only if it expects to earn more than "
+        "the move costs."
     )
     return _policy(setting, None, USUAL_CAUTION, words)
 
@@ -244,12 +246,12 @@ class Trial:
     def words(self) -> str:
         """Say in a sentence what was chosen, and why."""
         if not self.gains:
-            return f"The history is too short to try how much caution pays; {self.caution:g} is taken."
+            return f"The history is too short to find out how much caution pays, so it takes {self.caution:g}."
         tried = ", ".join(f"{caution:g}: {gain:+.1f} %" for caution, gain in self.gains.items())
-        said = f"In a replay of {self.hours:,.0f} hours of history it earned, against staying, by caution: {tried}"
+        said = f"In a replay of {self.hours:,.0f} hours of history its gain over staying was, for each caution: {tried}"
         best = max(self.gains, key=lambda caution: self.gains[caution])
         if best != self.caution:
-            said += f" (that {best:g} is better than {self.caution:g} is not clear, with an error of {self.error:.1f})"
+            said += f" (with an error of {self.error:.1f}, {best:g} is not clearly better than {self.caution:g})"
         least = "more than" if self.caution == 1.0 else f"{self.caution:g} times what"
         return f"{said}. It moves only if it expects to earn {least} the move costs."
 

@@ -17,11 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse.archive import writing
+from holdcourse.backtest.pictures import check_pictures
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.backtest.result import Flight, Plans, Reasons
+from holdcourse.wind.backtest.result import Flight
 from holdcourse.wind.backtest.run import SiteResult
-from holdcourse.wind.report.pictures import check_pictures, write_pictures
+from holdcourse.wind.backtest.trace import Plans, Reasons
+from holdcourse.wind.report.pictures import write_pictures
 from holdcourse.wind.report.tables import (
     COLUMNS,
     cells,
@@ -61,7 +63,9 @@ def page(results: Sequence[SiteResult]) -> str:
         "TITLE": escape(f"Altitude control at {', '.join(result.site for result in results)}"),
         "HEADLINE": _headline(results),
         "TABLE": _table(results),
-        "RHO_NOTE": "" if results[0].plan.rho == 1 else f"Energy made counts &#961; = {results[0].plan.rho:g} times. ",
+        "RHO_NOTE": ""
+        if results[0].plan.rho == 1
+        else f"The energy made is multiplied by &#961; = {results[0].plan.rho:g}. ",
         "YEARS": section(results),
         "ABOUT": "".join(_about(result) for result in results),
         "STYLE": style() + LAYOUT,

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from holdcourse.backtest.pictures import GRID, INK, SOFT, STYLE, check_pictures
 from holdcourse.backtest.verdict import REFERENCE
-from holdcourse.errors import MissingExtra
 from holdcourse.wind.backtest.result import Backtest
 from holdcourse.wind.backtest.run import SiteResult
 from holdcourse.wind.report.tables import look
-
-INK, SOFT, GRID = "#14202b", "#55636f", "#d5dce2"
-STYLE: dict[Any, Any] = {
-    "font.size": 13,
-    "axes.edgecolor": GRID,
-    "axes.labelcolor": SOFT,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "figure.facecolor": "white",
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-}
-
-
-def check_pictures() -> None:
-    """Raise `MissingExtra` unless pictures can be drawn."""
-    try:
-        importlib.import_module("matplotlib")
-    except ImportError:
-        raise MissingExtra("pictures need matplotlib: pip install 'holdcourse[plot]'") from None
 
 
 def write_pictures(result: SiteResult, folder: Path, prefix: str = "") -> list[Path]:
@@ -84,7 +60,7 @@ def _altitudes(result: SiteResult) -> Any:
         axes.set_title(f"{name}{' *' * look(name).knowing}", fontsize=13)
     note = "grey: fixed; " if "fixed" in found.flights else ""
     figure.suptitle(
-        f"Altitudes flown over the wind, {result.site} ({note}* knows what no gauge could tell)",
+        f"Altitudes flown over the wind, {result.site} ({note}* knows more than its gauge could tell)",
         ha="left",
         x=0.01,
         fontsize=14,
@@ -173,7 +149,7 @@ def _bars(result: SiteResult) -> Any:
     axes.set_yticks(range(len(lines)), [row.policy + " *" * look(row.policy).knowing for row in lines], color=INK)
     axes.set_xlim(min(0.0, *(row.net for row in lines)), 1.32 * most)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("kWh; full: net, hatched: lost to moving; * knows what no gauge could tell")
+    axes.set_xlabel("kWh; full: net, hatched: lost to moving; * knows more than its gauge could tell")
     axes.set_title(f"Energy of every policy, {result.site}, {result.period}")
     return figure
 

@@ -69,12 +69,12 @@ NAMES = {
     "lidar": "+ lidar: the whole profile after each hour",
     "forecast": "+ forecast",
     "both": "+ both",
-    "hindsight": "hindsight: all wind known before",
+    "hindsight": "hindsight: all wind known in advance",
 }
 
 
 def _knowing(found: Bankable) -> str:
-    heads = ["in addition to the machine's own gauge", "more, kWh a year", "of the plain policy, %"]
+    heads = ["in addition to the machine's own gauge", "more, kWh a year", "% of the plain policy"]
     heads += [f"worth, {found.currency or 'in money'} a year"] if found.price is not None else []
     base = float(found.energies("ours").mean())
     rows = []
@@ -82,7 +82,7 @@ def _knowing(found: Bankable) -> str:
         share = 100 * more / base if base > 0 else math.nan
         cells = [escape(NAMES[name]), f"{more:+,.0f}", _number(share, "+.1f") + " %"]
         rows.append(cells + ([f"{more * found.price:+,.0f}"] if found.price is not None else []))
-    note = f"Mean over the years below; {found.skill.words}. {USED} What it costs to buy is not in it."
+    note = f"Mean over the years below. Here {found.skill.words}. {USED} The price of the instrument is not included."
     return _html(heads, rows) + f"<p class='small'>{escape(note)}</p>"
 
 
@@ -100,7 +100,7 @@ def _years(found: Bankable) -> str:
         ]
         for year in found.years
     ]
-    note = "At the machine, before availability and losses, scaled to 8766 hours."
+    note = "At the machine, before availability and losses, scaled to a year of 8766 hours."
     return _html(heads, rows) + f"<p class='small'>{note}</p>"
 
 

@@ -84,7 +84,7 @@ class Plant:
     name, sentence
         What it is called, and what it is.
     unit
-        Of its costs, an hour.
+        Unit of its costs, per hour.
     settings
         What can be set.
     scale, fixed_cost
@@ -96,9 +96,9 @@ class Plant:
     sensor
         How it is measured.
     excess
-        How much dearer than the best fixed setting of the history the incumbent is, about.
+        By how much the incumbent costs more than the best fixed setting of the history, roughly.
     cautious
-        Of each setting the side to which operators err: 1 upwards, -1 downwards, 0 any.
+        For each setting, the side to which operators err: 1 upwards, -1 downwards, 0 any.
     overrides
         Share of rounds in which operators apply a setting of their own.
     """
@@ -296,7 +296,7 @@ class PlantCase:
 
     @cached_property
     def optimum(self) -> PricedPath:
-        """The cheapest way through all rounds, known in advance; where operators step in, it follows them."""
+        """The cheapest path through all rounds, known in advance; where operators step in, it follows them."""
         return optimal_path(self.possible, self.problem, self.start)
 
     @cached_property

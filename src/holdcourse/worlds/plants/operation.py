@@ -35,7 +35,7 @@ class PlantRun:
     actions
         The settings that were applied, by the policy or by operators.
     service, movement
-        What each round cost by the true expected costs; movement includes the way from the incumbent.
+        What each round cost by the true expected costs; movement includes the move from the incumbent.
     """
 
     policy: str
@@ -68,7 +68,7 @@ def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
     Parameters
     ----------
     seed
-        Of the policy's own draws; the plant's noise belongs to the case.
+        Seed of the policy's own draws; the plant's noise belongs to the case.
 
     Examples
     --------

@@ -76,14 +76,14 @@ class Excursions:
 class TableCosts:
     """A table per bin of the contexts: the median of what was measured at each setting.
 
-    A setting with fewer than three readings in a bin is not in the bin's table, and looks dearer than all that are, by
-    more than any move costs. Where a bin has no table, that of all contexts is asked; if that is empty too, all look
-    alike.
+    A setting with fewer than three readings in a bin is not in the bin's table, and looks more expensive than all
+    that are, by more than any move costs. Where a bin has no table, that of all contexts is asked; if that is empty
+    too, all look alike.
 
     Parameters
     ----------
     edges
-        Of each context number, where its bins meet.
+        For each context number, where its bins meet.
     history
         Past readings to begin with.
     """
@@ -186,7 +186,7 @@ def operators(problem: Problem, start: int) -> Policy:
 def table(
     problem: Problem, edges: Sequence[Sequence[float]], history: History | None = None, *, rounds: float = 6.0
 ) -> Policy:
-    """A table per bin of the contexts, with hysteresis: a move must earn within so many rounds what it costs."""
+    """A table per bin of the contexts, with hysteresis: a move must earn what it costs within `rounds`."""
     if not (is_finite(rounds) and rounds > 0):
         raise InvalidInput(f"rounds must be positive, got {rounds!r}")
     costs = TableCosts(problem, edges, history)

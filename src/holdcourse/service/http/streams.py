@@ -16,7 +16,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from holdcourse.errors import HoldcourseError, log_error
 from holdcourse.service.core.clients import Broadcast, Caller, never
-from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.refusals import Unknown
 from holdcourse.service.core.store import Store
 from holdcourse.service.http import forwarding
@@ -47,12 +47,12 @@ def page_file(name: str) -> Response:
     return Response(path.read_bytes(), media_type=KINDS[path.suffix], headers=headers)
 
 
-async def table(fleet: Fleet, caller: Caller, parts: Iterator[bytes], name: str, kind: str) -> Response:
+async def table(controllers: Controllers, caller: Caller, parts: Iterator[bytes], name: str, kind: str) -> Response:
     """Return a table that is made while it is sent, so that no more than a part of it is in memory."""
     alone = replace(caller, left=never)  # the answer itself notices when the client leaves
 
     async def taken() -> bytes | None:
-        return await fleet.look(lambda: next(parts, None), alone)
+        return await controllers.look(lambda: next(parts, None), alone)
 
     first = await taken()  # what fails at once is refused in words; later the answer can only be cut off
 
@@ -96,7 +96,12 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def stream(
-    fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str], bool], *, with_others: bool = False
+    controllers: Controllers,
+    caller: Caller,
+    request: Request,
+    wants: Callable[[str], bool],
+    *,
+    with_others: bool = False,
 ) -> Response:
     """Return what happens on the controllers that are wanted, until the client leaves or his token counts no more.
 
@@ -108,10 +113,10 @@ def stream(
             return token_of(request) is not None
         return False
 
-    request.scope[UNDER_WAY].enter_context(fleet.streams.one(caller.client))
-    lines = events(fleet.broadcast, wants, still_allowed)
+    request.scope[UNDER_WAY].enter_context(controllers.streams.one(caller.client))
+    lines = events(controllers.broadcast, wants, still_allowed)
     if with_others:
-        lines = forwarding.with_others(fleet, request, lines)
+        lines = forwarding.with_others(controllers, request, lines)
     return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
 from holdcourse.errors import InvalidInput
 from holdcourse.service.core import requests
@@ -18,7 +20,7 @@ from holdcourse.service.http.admission import (
     MAY_CREATE,
     SMALL,
     TheCaller,
-    TheFleet,
+    TheControllers,
     TokenGiven,
     json_body,
     require_scope,
@@ -26,12 +28,13 @@ from holdcourse.service.http.admission import (
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 
 router = APIRouter()
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def _notifier(request: Request) -> Notifier:
     found: Notifier | None = request.app.state.notifier
     if found is None:
-        raise InvalidInput("nobody is told of alarms here; start the service with --notify FILE")
+        raise InvalidInput("nobody receives alarms; start the service with a file that says who does (notify=)")
     return found
 
 
@@ -46,22 +49,32 @@ def _reply(notifier: Notifier | None, token: TokenGiven) -> Response:
     return Response(content, media_type="application/json")
 
 
+def _changing(
+    add: Callable[..., Callable[[Handler], Handler]],
+    address: str,
+    refusals: str,
+    body: type[BaseModel] | None = None,
+) -> Callable[[Handler], Handler]:
+    """Return an address that changes who is told, for those who may create; it answers with how it goes then."""
+    return add(
+        f"/notifications/{address}",
+        response_model=responses.Notifications,
+        responses=refusal_responses(refusals),
+        dependencies=[MAY_CREATE],
+        openapi_extra=None if body is None else body_schema(body),
+    )
+
+
 @router.get("/notifications", response_model=responses.Notifications, responses=refusal_responses("list"))
 async def notifications(request: Request, token: TokenGiven) -> Response:
     """Who is told of alarms, whether that works, and what is silent."""
     return _reply(request.app.state.notifier, token)
 
 
-@router.post(
-    "/notifications/silences",
-    response_model=responses.Notifications,
-    responses=refusal_responses("create"),
-    dependencies=[MAY_CREATE],
-    openapi_extra=body_schema(requests.SilenceGiven),
-)
+@_changing(router.post, "silences", "create", requests.SilenceGiven)
 async def silence(
     request: Request,
-    fleet: TheFleet,
+    controllers: TheControllers,
     token: TokenGiven,
     by: TheCaller,
     body: Annotated[requests.SilenceGiven, Depends(json_body(requests.SilenceGiven, SMALL))],
@@ -71,26 +84,21 @@ async def silence(
     notifier = _notifier(request)
     if body.controller is not None and not forwarding.was_sent_on(request):
         with suppress(HeldElsewhere):  # it may be here by the time that it raises an alarm
-            fleet.slot(body.controller)
+            controllers.slot(body.controller)
 
     def begin() -> None:
         notifier.silence(body.until, body.controller, body.kind, body.reason, token.name)
 
-    await fleet.look(begin, by)
-    await forwarding.tell_others(fleet, request, body)
+    await controllers.look(begin, by)
+    await forwarding.tell_others(controllers, request, body)
     return _reply(notifier, token)
 
 
-@router.delete(
-    "/notifications/silences/{silence}",
-    response_model=responses.Notifications,
-    responses=refusal_responses("look"),
-    dependencies=[MAY_CREATE],
-)
+@_changing(router.delete, "silences/{silence}", "look")
 async def end_silence(
     request: Request,
     name: Annotated[str, Path(alias="silence", pattern=r"^[0-9a-f]{12}$", examples=["1f3a9c2e77aa"])],
-    fleet: TheFleet,
+    controllers: TheControllers,
     token: TokenGiven,
     by: TheCaller,
 ) -> Response:
@@ -100,17 +108,12 @@ async def end_silence(
     if found is None:
         raise Unknown("silence", name, "GET /notifications lists them")
     require_scope(request, "admin", found.controller or EVERYTHING)
-    await fleet.look(lambda: notifier.end_silence(name), by)
-    await forwarding.tell_others(fleet, request)
+    await controllers.look(lambda: notifier.end_silence(name), by)
+    await forwarding.tell_others(controllers, request)
     return _reply(notifier, token)
 
 
-@router.post(
-    "/notifications/test",
-    response_model=responses.Notifications,
-    responses=refusal_responses("look"),
-    dependencies=[MAY_CREATE],
-)
+@_changing(router.post, "test", "look")
 async def test(request: Request, token: TokenGiven) -> Response:
     """Tell everybody something that is no alarm, to see whether it arrives."""
     require_scope(request, "admin", EVERYTHING)

@@ -1,4 +1,4 @@
-// The fleet: every controller in one table; on a narrow screen each row is a card.
+// All controllers in one table; on a narrow screen each row is a card.
 
 import { get, may } from "./api.js";
 import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
@@ -7,7 +7,7 @@ import { createController } from "./create.js";
 import { drawn, fill, h, say } from "./dom.js";
 import { calmly } from "./feed.js";
 import { journalPanel } from "./journal.js";
-import { ABOUT_GAINS, NOT_MEASURED } from "./panels.js";
+import { ABOUT_GAINS } from "./panels.js";
 import { costUnit, interval, plural, setting } from "./words.js";
 import { useZone } from "./zone.js";
 
@@ -20,7 +20,7 @@ const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRS
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
 /** Whether a trial measures it; what it has measured stands on the controller's own page. */
-const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is on` : NOT_MEASURED);
+const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is on` : "no trial is on");
 
 /** What the model believes, in grey: had it acted, where it only watches. */
 function estimated({ estimate, mode }, unit) {
@@ -69,12 +69,12 @@ function summary(all) {
 }
 
 /** A table of controllers whose rows keep their elements, and their focus, from one look to the next. */
-function fleetTable(caption) {
+function controllerTable(caption) {
   const body = h("tbody", { role: "rowgroup" });
   const made = new Map();
   const node = h(
     "table",
-    { class: "fleet", role: "table", hidden: true }, // until there is something to show
+    { class: "controllers", role: "table", hidden: true }, // until there is something to show
     h("caption", { class: "unseen" }, caption),
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((text) => h("th", { scope: "col", role: "columnheader" }, text)))),
     body,
@@ -99,21 +99,21 @@ function fleetTable(caption) {
   return { node, draw };
 }
 
-export function fleetView(main) {
+export function controllersView(main) {
   useZone(undefined); // the browser's: each controller may have another
-  document.title = "Fleet · holdcourse";
-  const title = h("h1", { tabindex: "-1" }, "Fleet");
+  document.title = "Controllers · holdcourse";
+  const title = h("h1", { tabindex: "-1" }, "Controllers");
   const lead = h("p", { class: "lead" });
-  const used = fleetTable("All controllers; those that need somebody come first");
-  const away = fleetTable("Archived controllers");
+  const used = controllerTable("All controllers; those that need attention come first");
+  const away = controllerTable("Archived controllers");
   const journal = journalPanel();
   const apart = h("details", { class: "archived", hidden: true }, h("summary", {}), away.node);
   const empty = h(
     "div",
     { class: "empty", hidden: true },
     h("p", {}, h("b", {}, "No controller yet.")),
-    h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
-    h("p", {}, "Make the first one here, drop a policy's file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
+    h("p", {}, "A controller learns what each setting costs, weighs that against the cost of a change, and says what to do."),
+    h("p", {}, "Create the first one here, drop a policy file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
   );
 
   function draw(all) {

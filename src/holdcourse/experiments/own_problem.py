@@ -43,7 +43,9 @@ class Actions(Frozen):
     values: tuple[Number | tuple[Number, ...], ...] | None = Field(default=None, description="coordinates")
     grid: dict[str, tuple[Number, ...]] | None = Field(default=None, description="named axes of a full grid")
     file: str | None = Field(default=None, description="CSV with one action a row, its coordinates as columns")
-    count: int | None = Field(default=None, gt=0, description="so many, known by their number only")
+    count: int | None = Field(
+        default=None, gt=0, description="how many actions there are, if they are known by their number only"
+    )
     labels: tuple[str, ...] | None = Field(default=None, description="names of the actions")
 
     @model_validator(mode="after")
@@ -60,7 +62,7 @@ class Movement(Frozen):
     function: str | None = Field(default=None, description="'module:name' or 'file.py:name', called (from, to)")
     scale: float | tuple[float, ...] = 1.0
     fixed_cost: float = Field(default=0.0, ge=0)
-    directed: bool = Field(default=False, description="there and back may cost differently")
+    directed: bool = Field(default=False, description="a move and its reverse may cost differently")
     close: bool = Field(default=False, description="replace moves that a detour undercuts by the detour")
 
     @model_validator(mode="after")
@@ -84,7 +86,7 @@ class Costs(Frozen):
     file: str | None = Field(default=None, description="CSV with that table")
     function: str | None = Field(default=None, description="'module:name' or 'file.py:name', called (action, context)")
     random: RandomCosts | None = None
-    noise_std: float | None = Field(default=None, ge=0, description="of a measurement; default 1 % of the range")
+    noise_std: float | None = Field(default=None, ge=0, description="noise of a measurement; default 1 % of the range")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -97,7 +99,7 @@ class Contexts(Frozen):
     values: tuple[Number | tuple[Number, ...], ...] | None = None
     file: str | None = Field(default=None, description="CSV, one context a row")
     columns: tuple[str, ...] | None = Field(default=None, description="which columns of the file; default all")
-    count: int | None = Field(default=None, gt=0, description="so many, drawn at random from (0, 1)")
+    count: int | None = Field(default=None, gt=0, description="how many contexts to draw at random from (0, 1)")
     process: Literal[
         "iid", "walk", "daily", "blocks", "alternating", "drift", "pulse", "regimes", "chain change", "recorded"
     ] = Field(default="iid", description="'recorded': in the order given, as often as there are rounds")
@@ -124,7 +126,7 @@ class Learner(Frozen):
     )
     noise_std: float | None = Field(default=None, ge=0, description="default: the true one; fitted with 'auto'")
     prior_mean: float | None = Field(default=None, description="default: fitted with 'auto', else the mean cost")
-    width: float = Field(default=2.0, ge=0, description="of the bounds, in standard deviations")
+    width: float = Field(default=2.0, ge=0, description="width of the bounds, in standard deviations")
 
 
 Array: TypeAlias = NDArray[np.float64]

@@ -56,7 +56,7 @@ class Skill:
     Parameters
     ----------
     memory
-        Hours over which an error lasts: it goes together with that of so many hours later by 1/e.
+        Hours over which an error lasts: after that time its correlation has fallen to 1/e.
     reach
         The same over height, in its logarithm.
     source
@@ -77,7 +77,7 @@ class Skill:
             )
 
     def at(self, lead: Array) -> Array:
-        """Return the deviation of forecasts made so many hours before, m/s."""
+        """Return the deviation of forecasts made this number of hours before, m/s."""
         growth = (self.day**2 - self.first**2) / 23.0
         return np.sqrt(np.maximum(self.first**2 + growth * (lead - 1.0), 0.25 * self.first**2))
 
@@ -121,7 +121,7 @@ def fitted_skill(said: Sequence[Forecasts], record: Sequence[WindData]) -> Skill
     if len(errors) < FEWEST_PAIRS:
         about = " and ".join(f"{each.source} ({each.time.min()} to {each.time.max()})" for each in said)
         raise InvalidInput(
-            f"{len(errors)} forecasts are of hours and heights that the wind data hold, and {FEWEST_PAIRS} are needed; "
+            f"{len(errors)} forecasts match hours and heights of the wind data, and {FEWEST_PAIRS} are needed; "
             f"the forecasts are {about}: give wind of the same time, or more of them"
         )
     squares = errors**2

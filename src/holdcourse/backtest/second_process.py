@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 Result = TypeVar("Result")
 
 
-class Beside(Generic[Result]):
+class PendingCall(Generic[Result]):
     """A call that may be under way elsewhere; `result` waits for it, or makes it here."""
 
     def __init__(self, call: Callable[[], Result], receiver: Connection | None) -> None:
@@ -33,10 +33,10 @@ class Beside(Generic[Result]):
 
 
 @contextmanager
-def beside(call: Callable[[], Result], *, worthwhile: bool = True) -> Iterator[Beside[Result]]:
+def second_process(call: Callable[[], Result], *, worthwhile: bool = True) -> Iterator[PendingCall[Result]]:
     """Begin a call in a copy of this process, to be ended with the block; at once where there is no second core."""
     if not worthwhile or sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
-        yield Beside(call, None)
+        yield PendingCall(call, None)
         return
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -44,7 +44,7 @@ def beside(call: Callable[[], Result], *, worthwhile: bool = True) -> Iterator[B
     process.start()
     sender.close()
     try:
-        yield Beside(call, receiver)
+        yield PendingCall(call, receiver)
     finally:
         receiver.close()
         process.terminate()

@@ -34,7 +34,7 @@ from holdcourse.errors import (
 )
 from holdcourse.running.events import Author, Settings, plain
 from holdcourse.running.witness import Witness
-from holdcourse.service.core import epochs
+from holdcourse.service.core import configuration, epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Done, Hosted
@@ -47,8 +47,7 @@ from holdcourse.service.core.status import Clock
 from holdcourse.service.core.store import Store
 
 if TYPE_CHECKING:  # they need an extra
-    from holdcourse.service.core.leases import Leases
-    from holdcourse.service.core.sharing import Sharing
+    from holdcourse.service.core.leases import Leases, Sharing
 
 logger = logging.getLogger("holdcourse.service")
 Result = TypeVar("Result")
@@ -115,7 +114,7 @@ class Slot:
         return self.hosted
 
 
-class Fleet:
+class Controllers:
     """Holds all controllers of the process, and gives each of them one turn at a time."""
 
     def __init__(
@@ -132,6 +131,7 @@ class Fleet:
         self.streams = Quota("streams of events", STREAMS_EACH)
         self._tasks: set[asyncio.Task[None]] = set()
         self.sharing: Sharing | None = None  # where other processes hold controllers, too
+        self.is_fleet: Callable[[str], bool] = lambda name: False  # whether a fleet has this name
 
     async def start(self) -> None:
         """Open all that is there, in the background."""
@@ -154,7 +154,7 @@ class Fleet:
             self.open_here(name)
         self._spawn(self._watch())
         if self.store.leases is not None:
-            from holdcourse.service.core.sharing import Sharing
+            from holdcourse.service.core.leases import Sharing
 
             self.sharing = Sharing(self.store.leases, self)
             self._spawn(self.sharing.keep())
@@ -314,7 +314,7 @@ class Fleet:
             raise self.jobs.in_the_making(being_made)
         if config.readings is not None:
             config = await self.parse(lambda: with_readings(config))
-        settings = await self.parse(lambda: epochs.settings_of(config))
+        settings = await self.parse(lambda: configuration.settings_of(config))
         return await self._create(settings, lambda: self._write_first(settings, config, caller.author), caller)
 
     async def take_over(
@@ -324,7 +324,7 @@ class Fleet:
 
         def publish() -> None:
             if unfinished is None:
-                raise Conflict(f"{settings.id} was there and is gone; send the request again")
+                raise Conflict(f"{settings.id} has just been deleted; send the request again")
             assert isinstance(self.store, DataFolder)  # others have no jobs
             self.store.publish(unfinished, self.store.next_epoch(settings.id)[1])
 
@@ -339,6 +339,8 @@ class Fleet:
     ) -> tuple[dict[str, Any], bool]:
         """Open a controller, whose first record `begin` makes where there is none."""
         name = settings.id
+        if self.is_fleet(name):
+            raise Conflict(f"{name} is a fleet; take another id, since a token is for names", "fleet", "controller")
         while True:
             slot = self.slots.setdefault(name, Slot(name))
             async with slot.turn.place(caller):
@@ -376,8 +378,8 @@ class Fleet:
 
     def _write_first(self, settings: Settings, config: Config, author: Author | None) -> None:
         with computing():
-            history = epochs.history_of(config, lambda: epochs.problem_of(settings))
-            epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
+            history = configuration.history_of(config, lambda: configuration.problem_of(settings))
+            epochs.begin(self.store, settings, history, author, configuration.policy_file_of(config))
 
     def _make(self, name: str, begin: Callable[[], None]) -> Hosted:
         try:
@@ -429,21 +431,22 @@ class Fleet:
                 slot.hosted = Hosted(self.store, name, self.clock, self._witness)
                 raise
             slot.hosted = None
-        self._remove(gone)
+        self.finish_deletion(gone)
         return {"deleted": name, "name": shown["name"], "at": about["at"]}
 
     def _finish_deletions(self) -> None:
         for gone in self.store.taken_out():
-            self._remove(gone)
+            self.finish_deletion(gone)
 
-    def _remove(self, gone: Path) -> None:
-        """Remove a controller that is deleted, and say so in the journal once; what fails is done at the next start."""
+    def finish_deletion(self, gone: Path) -> None:
+        """Remove what is deleted, and say so in the journal once; what fails is done at the next start."""
 
         def note(about: dict[str, Any]) -> None:
             if any(line.get("deletion") == about["deletion"] for line in self.journal.lines()):
                 return
             said = {name: value for name, value in about.items() if name not in ("at", "by")}
-            self.journal.add("controller deleted", decided_at=about.get("at"), **said, by=_author(about.get("by")))
+            what = "fleet deleted" if "fleet" in about else "controller deleted"
+            self.journal.add(what, decided_at=about.get("at"), **said, by=_author(about.get("by")))
 
         try:
             self.store.remove(gone, note)
@@ -493,8 +496,8 @@ def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
     recorded, given = hosted.view.config, plain(settings)
     different = [name for name in given if given[name] != recorded.get(name)]
     if different:
-        recorded = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
-        given = epochs.in_words(settings, epochs.problem_of(settings))
+        recorded = configuration.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
+        given = configuration.in_words(settings, configuration.problem_of(settings))
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
             {name: recorded.get(name) for name in different},

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from holdcourse import threads
 from holdcourse.deciding.policy import Policy
 from holdcourse.experiments.runs import CLAIRVOYANT, RunConfig, Scene
 from holdcourse.movement.offline import PricedPath, optimal_path
@@ -110,11 +111,6 @@ def _one(
     return Outcome(run, numbers, curves)
 
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-)
-
-
 class InThisProcess(Executor):
     """Does the work when it is handed in."""
 
@@ -134,8 +130,8 @@ def processes(workers: int) -> Iterator[Executor]:
     if workers == 1:
         yield InThisProcess()
         return
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)  # inherited, and read when numpy is imported there
+    before = {name: os.environ.get(name) for name in threads.ENVIRONMENT}
+    os.environ.update(threads.ENVIRONMENT)  # inherited
     # Fresh ones: a fork would copy the locks of threads that it does not copy.
     context = multiprocessing.get_context("spawn")
     ended, end = context.Pipe(duplex=False)

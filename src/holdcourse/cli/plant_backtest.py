@@ -1,0 +1,308 @@
+"""The command `holdcourse backtest --log`: policies on a plant's own readings."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.evidence import Judge
+from holdcourse.backtest.handover import plant_policy
+from holdcourse.backtest.plant import AS_RUN, POLICIES, PlantBacktest, Value, backtest_plant, in_percent, judge_of
+from holdcourse.backtest.readings import Duplicates, Readings, read_readings
+from holdcourse.backtest.report import write_report
+from holdcourse.backtest.second_process import second_process
+from holdcourse.cli.arguments import (
+    HOW,
+    AsJudged,
+    Decimal,
+    Directed,
+    Encoding,
+    HeaderLine,
+    Json,
+    Matrix,
+    Missing,
+    Save,
+    Separator,
+    Sheet,
+    Thousands,
+    Time,
+    TimeFormat,
+    Timezone,
+    check_out,
+    check_save,
+    checked_price,
+    names_of,
+    names_option,
+    number_or_text,
+    saved_words,
+)
+from holdcourse.cli.progress import Working
+from holdcourse.cli.wording import in_options
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.registry import label_of
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.experiments.plots import plot_model_check
+from holdcourse.experiments.policies import make_policy, policy_names, sources_of
+from holdcourse.experiments.results import digits_of
+from holdcourse.experiments.style import save
+from holdcourse.learning.checking import ModelCheck, check_model
+from holdcourse.movement.prices import MovePrices
+from holdcourse.movement.problem import Problem
+from holdcourse.running.database import refuse_record
+from holdcourse.running.limits import Limits
+from holdcourse.units import quantity
+
+MANY_READINGS = 2000  # from which on they are checked beside the backtest
+MOST_LINES = 8  # of a file that are named
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
+)
+
+
+def _csv(path: Path) -> Path:
+    """Refuse a controller's own record before the columns are asked for: it has none."""
+    refuse_record(path, "--log reads a CSV, an Excel sheet or a Parquet file")
+    return path
+
+
+@app.command()
+def backtest_log(
+    log: Annotated[
+        Path,
+        typer.Option(callback=_csv, help="The plant's readings: CSV, Excel or Parquet, a row per measurement."),
+    ],
+    action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
+    cost: Annotated[str, typer.Option(help="Column of what was measured.")],
+    context: Annotated[
+        list[str], typer.Option(help="What is known before deciding: 'load, outdoor, hour, load@-24h'.")
+    ],
+    time: Time = None,
+    bins: Annotated[int | None, typer.Option(help="Number of bins for settings that vary continuously.")] = None,
+    move_cost: Annotated[
+        str, typer.Option(help="Cost of moving a setting by one unit: a number, or a price such as '20 Wh/m'.")
+    ] = "1",
+    fixed_cost: Annotated[
+        str, typer.Option(help="Fixed cost of every move, in addition: a number, or '0.5 EUR per change'.")
+    ] = "0",
+    unit: Annotated[str, typer.Option(help="Unit of the settings: m, °C.")] = "",
+    cost_unit: Annotated[str, typer.Option(help="Unit of what was measured: kWh, EUR.")] = "",
+    matrix: Matrix = None,
+    directed: Directed = False,
+    policies: Annotated[
+        list[str] | None,
+        names_option("--policies", "Which policies, e.g. recommended,mine=mine.py:mine.", policy_names()),
+    ] = None,
+    max_step: Annotated[
+        str | None, typer.Option(help="Largest change at once in operation, in units of the setting: 2, or '2 K'.")
+    ] = None,
+    dwell: Annotated[str, typer.Option(help="Minimum dwell time in operation: rounds, or '4 h'.")] = "1",
+    price: Annotated[float | None, typer.Option(help="Price of one kWh; the results then include money.")] = None,
+    rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of every random number in the run.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
+    save_policy: Save = None,
+    as_judged: AsJudged = False,
+    as_json: Json = False,
+    named: Annotated[
+        bool, typer.Option("--named", help="Treat settings as names, even if they look like numbers.")
+    ] = False,
+    timezone: Timezone = None,
+    time_format: TimeFormat = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    header_line: HeaderLine = None,
+    sheet: Sheet = None,
+    missing: Missing = None,
+    duplicates: Annotated[
+        str,
+        typer.Option(help="If rows of the same time differ: refuse, first, last or keep.", rich_help_panel=HOW),
+    ] = "refuse",
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="Keep readings that are off by orders of magnitude.", rich_help_panel=HOW)
+    ] = False,
+) -> None:
+    """Would it have paid off at your plant? Policies on its own readings.
+
+    What other settings would have cost is estimated by a model of the readings.
+
+    Example:
+    [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
+    """
+    check_save(save_policy, as_judged)
+    with Working("reading"):
+        readings = read_readings(
+            log,
+            action=action,
+            cost=cost,
+            context=context,
+            time=time,
+            bins=bins,
+            named=named,
+            timezone=timezone,
+            time_format=time_format,
+            separator=separator,
+            decimal=decimal,
+            thousands=thousands,
+            encoding=encoding,
+            header_line=header_line,
+            sheet=sheet,
+            missing=missing,
+            duplicates=cast(Duplicates, duplicates),
+        )
+        if not keep_all:
+            readings = readings.believable()
+    history, step = readings.history, readings.step
+    unit = unit or readings.units.get(readings.action, "")
+    cost_unit = cost_unit or readings.units.get(readings.cost, "")
+    paid = MovePrices(_each_round(cost_unit, step), step, checked_price(price), "--price")
+    problem = readings.problem(
+        "euclidean" if matrix is None else Csv.read(matrix).numbers(),
+        scale=paid.of(number_or_text(move_cost), "--move-cost"),
+        fixed_cost=paid.of(number_or_text(fixed_cost), "--fixed-cost"),
+        directed=directed,
+        unit=unit,
+        cost_unit=paid.unit,
+    )
+    readings = replace(readings, notes=(*readings.notes, *paid.notes))
+    limits = _limits(dwell, max_step, step, problem)
+    sources = sources_of(names_of(policies) or POLICIES)
+    check_out(out)
+
+    def make(name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any]) -> Policy:
+        return make_policy(name, problem, learning, options, sources[name])
+
+    def looked_at() -> tuple[Judge, ModelCheck]:
+        """What needs no policy, and is done beside these."""
+        judge = judge_of(problem, history, rho=rho, seed=seed, step_hours=step)
+        return judge, check_model(problem, history, context_names=readings.context)
+
+    many = len(history) >= MANY_READINGS
+    with second_process(looked_at, worthwhile=many) as later, Working("reading") as working:
+        beside_them = cache(later.result)
+        found = backtest_plant(
+            problem,
+            history,
+            make,
+            tuple(sources),
+            rho=rho,
+            seed=seed,
+            context_names=readings.context,
+            step_hours=step,
+            value=Value.of(cost_unit or None, step, price),
+            limits=limits,
+            judge=(lambda: beside_them()[0]) if many else None,
+            progress=lambda what, done, total: working.tell(what, done, 1.05 * total),
+        )
+        working.tell("checking the model", 1.0, 1.05)
+        check = beside_them()[1] if many else check_model(problem, history, context_names=readings.context)
+        policy = None
+        if save_policy is not None:
+            working.tell("learning from all readings", 1.03, 1.05)
+            policy = plant_policy(
+                found,
+                make,
+                as_judged=as_judged,
+                source=log.name,
+                times=readings.times,
+                files=[log],
+                units=_units_of(readings, unit, cost_unit),
+            )
+            policy.save(save_policy, limits=limits)
+    more = {"check": check.as_values(), "reading": list(readings.notes)}
+    data = found.as_values() | more
+    saved = []
+    if save_policy is not None and policy is not None:
+        data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
+    if out is not None:
+        paths = write_report(found, readings, out, check.words, more)
+        _draw(check, out)
+        data["report"] = str(paths[0])
+    if as_json:
+        typer.echo(json.dumps(data))
+        return
+    title = f"{log.name}: {len(history)} rounds, {problem.n} settings; model-based"
+    _show(found, title, in_options(readings.notes, COMMAND), [*check.words, *_wrong_lines(check, readings)])
+    for words in saved:
+        typer.echo(words)
+
+
+def _limits(dwell: str, max_step: str | None, step: float | None, problem: Problem) -> Limits | None:
+    """Return the limits that are kept to in operation; None where there are none."""
+    if max_step is None and dwell == "1":
+        return None
+    if step is None and quantity(re.sub(r"[\d\s.,]", "", dwell)) == "time":
+        raise InvalidInput(f"--dwell {dwell!r} is a time; name the column of the times with --time, or give rounds")
+    stay, longest = number_or_text(dwell), None if max_step is None else number_or_text(max_step)
+    kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
+    limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else 3600 * step)
+    return limits.on(problem)
+
+
+def _units_of(readings: Readings, unit: str, cost_unit: str) -> dict[str, str]:
+    """Return in which units a saved policy is asked and told, for people."""
+    asked = zip(readings.context, readings.context_units, strict=True)
+    context = ", ".join(f"{name} ({each})" if each and each not in name else name for name, each in asked)
+    return {"action": unit, "measurement": cost_unit or readings.cost, "context": context}
+
+
+def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]) -> None:
+    """Print the table, what was decided about the data, whether they can be learned from, and the answer."""
+    table = Table("policy", title=title)
+    for heading in ("service", "movement", "total", "saved", "95 % interval"):
+        table.add_column(heading, justify="right")
+    largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))
+    digits = max(4, 3 - math.floor(math.log10(largest))) if 0 < largest < 1 else digits_of(largest)
+    for line in found.lines:
+        numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
+        told = ("+0.0 %", "") if line.policy == AS_RUN else in_percent(line)
+        if found.support is not None and not found.support.enough:
+            told = "?", "?"  # no number where the readings cannot tell
+        table.add_row(label_of(line.policy), *numbers, *told)
+    Console().print(table)
+    for note in (*(f"data: {note}" for note in notes), *found.notes):
+        typer.echo(note)
+    typer.echo("\nCan these readings be learned from?")
+    for sentence in checked:
+        typer.echo(f"- {sentence}")
+    Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+
+
+def _wrong_lines(check: ModelCheck, readings: Readings) -> list[str]:
+    """Return the lines of the file with readings that look wrong; a check knows of no file."""
+    lines = readings.lines[np.sort(check.wrong)].tolist()
+    more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
+    shown = ", ".join(str(line) for line in lines[:MOST_LINES])
+    return [f"In {readings.label}, what looks wrong stands in line {shown}{more}."] if lines else []
+
+
+def _each_round(unit: str, step: float | None) -> str:
+    """Return the unit of what a round costs: a power, held for an hour, is as much energy."""
+    return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
+
+
+def _draw(check: ModelCheck, out: Path) -> None:
+    """Write the picture of a check, where there is something to draw and something to draw it with."""
+    if not check.enough:
+        return
+    try:
+        save(plot_model_check(check), out, "model-check")
+    except MissingExtra as missing:
+        typer.echo(f"note: no picture: {missing}", err=True)
+
+
+COMMAND = typer.main.get_command(app)

@@ -1,0 +1,350 @@
+"""Finer settings where they pay: found from what was measured, and added to those that there are.
+
+**Where.** Every gap between two values of an axis is cut into the smallest parts that `resolution` would make there,
+given what the kernel says of the cost, what moving costs, and what as many measurements as there are can tell. Each
+value in between is compared with the best of the old settings in the contexts that occurred; see
+`holdcourse.learning.improvement`. What it is expected to save in a context counts as far as it is more than its old
+neighbours are expected to save, since a place that nobody has looked at is explored by the settings that there are; and
+as far as it is more than moving there from them costs, shared over `rounds`.
+
+**Which.** Values are given up, those that save least first, as long as the best of those given up saves less than
+`loss` times the deviation of the cost, in the mean over the contexts. The others are added. So what is left between the
+settings is worth less than that, by what is believed now.
+
+**What stays.** All old settings are kept, with their prices, units and names, so that every measurement is one of the
+finer problem too: `Refinement.history`. `Refinement.policy` is the same policy for it, which has learned them.
+
+Axes are refined one after the other: the second one sees what was added to the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import is_finite
+from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Learning, Policy, lower_bound
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.history import History
+from holdcourse.learning.improvement import Belief
+from holdcourse.movement.problem import Problem
+from holdcourse.movement.resolution import (
+    ROUNDS,
+    ContinuousAxis,
+    continuous_axes,
+    require,
+    shape_of,
+    spacing,
+    with_values,
+)
+from holdcourse.units import beside
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+INDICES = ("fixed_setting_index", "baseline_index", "setting_index")  # options that are actions
+OWN = "make the policy yourself, of refinement.problem and with history=refinement.history"
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """A problem with finer settings where these pay, and what is known of them. Made by `refine`.
+
+    Attributes
+    ----------
+    problem
+        The old settings and those added; the old problem itself where nothing pays.
+    added
+        The values added to each axis, rising; the axis of settings that are single numbers is called "".
+    places
+        Which action of `problem` each old one is, (n,).
+    history
+        Everything that was measured, about the actions of `problem`.
+    gain
+        What a round is expected to cost less, by what is believed now, if moves were free and nothing more was learned.
+    possible_gain
+        The same with what is still uncertain counted in: by how much the best of the settings added is better than the
+        old ones where it turns out to be better, in the mean. Where nothing pays, of those that were given up.
+    move_cost
+        What the cheapest move from an old setting to one of those added costs; 0 where there are none.
+    spacing
+        For each axis the least distance between values that was considered.
+    before
+        The policy that was refined.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> policy = hc.gp_md(hc.Problem([0.0, 1.0, 2.0, 3.0, 4.0], scale=0.01), kernel=hc.Kernel(RBF(1.0)))
+    >>> measured = [(0, None, 1.0), (1, None, 0.6), (2, None, -0.8), (3, None, -0.8), (4, None, 0.6)]
+    >>> refinement = hc.refine(policy, measured)
+    >>> refinement.added[""].round(2).tolist()
+    [2.5]
+    """
+
+    problem: Problem
+    added: Mapping[str, Array]
+    places: Indices
+    history: History
+    gain: float
+    possible_gain: float
+    move_cost: float
+    spacing: Mapping[str, float]
+    before: Policy
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The same policy for the finer problem, which has learned all that was measured."""
+        return _made_again(self.before, self.problem, self.places, self.history)
+
+    @property
+    def words(self) -> str:
+        """What is refined, what it is expected to gain, and what it costs; in sentences."""
+        problem, count = self.problem, sum(len(values) for values in self.added.values())
+        if not count:
+            return (
+                "No finer setting pays: by what was measured, settings between those that there are would save less "
+                f"than moving to them costs, or too little to matter ({self._amount(self.possible_gain)} a round)."
+            )
+        units = dict(zip(problem.axis_names or ("",), problem.units, strict=True))
+        parts = []
+        for name, values in self.added.items():
+            if len(values):
+                said = ", ".join(f"{value:.4g}" for value in values[:12]) + (", ..." if len(values) > 12 else "")
+                parts.append(f"{beside(said, units[name])}{f' on {name}' if name else ''}")
+        words = (
+            f"{count} {'value is' if count == 1 else 'values are'} added: {'; '.join(parts)}. There are {problem.n} "
+            f"settings now, and were {len(self.places)}. By what was measured a round is expected to cost "
+            f"{self._amount(self.gain)} less, and {self._amount(self.possible_gain)} less once it is known which of "
+            f"them are best. The cheapest move to one of them costs {self._amount(self.move_cost)}"
+        )
+        if self.gain > 0 and self.move_cost > 0:
+            rounds = math.ceil(self.move_cost / self.gain)
+            words += f", which is earned back in {'one round' if rounds == 1 else f'{rounds} rounds'}"
+        return f"{words}."
+
+    def _amount(self, cost: float) -> str:
+        return self.problem.cost(f"{cost:.3g}")
+
+    def __repr__(self) -> str:
+        return f"Refinement({self.words})"
+
+
+def refine(
+    policy: Policy,
+    history: History | Iterable[tuple[int, Any, float]] = (),
+    *,
+    within: Any = None,
+    rounds: float = ROUNDS,
+    loss: float = 0.01,
+) -> Refinement:
+    """Add finer settings where, by what was measured, they pay; and keep all that was learned.
+
+    Parameters
+    ----------
+    policy
+        What has been run, such as `Controller.policy`: one that learns, for settings that are numbers or a grid with
+        axes of numbers.
+    history
+        What was measured since the policy was made, as a `History` or (action, context, measurement) triples; what it
+        was made with is known. `audit.history` reads it from a record.
+    within
+        Lowest and highest value between which to refine; for a grid by axis, ``{"valve": (20.0, 60.0)}``, and then
+        those axes only.
+    rounds
+        For how many rounds a move pays off, as in `resolution`.
+    loss
+        What settings in between may still save in a round, by what is believed, as a share of the deviation of the
+        cost; and by how much a finer spacing may miss the best place, as in `resolution`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> problem = hc.Problem(hc.resolution(0.0, 100.0, length_scale=60.0), unit="%", scale=0.001)
+    >>> controller = hc.Controller(hc.recommended(problem), start=0.0)
+    >>> measured = []
+    >>> for day in range(40):
+    ...     decision = controller.ask(context=day % 7)
+    ...     cost = 1.0 + ((decision.value - 47.0) / 30.0) ** 2
+    ...     controller.tell(decision.id, cost)
+    ...     measured.append((decision.action, day % 7, cost))
+    >>> refinement = hc.refine(controller.policy, measured, loss=0.001)
+    >>> bool(40 < refinement.added[""].min() and refinement.added[""].max() < 60)
+    True
+    >>> finer = hc.Controller(refinement.policy, start=controller.setting, limits=controller.limits)
+    """
+    require(rounds, "rounds", above=True)
+    require(loss, "loss", above=True)
+    problem = policy.problem
+    axes = continuous_axes(problem)
+    ranges = _ranges(within, axes)
+    learning = _learning(policy)
+    past = _joined(learning.get("history"), history, problem)
+    model = lower_bound(problem, cast(Learning, {**learning, "history": past}))
+    belief = Belief.of(model, past, learning.get("prior_mean", 0.0))
+    places = np.arange(problem.n)
+    finer, added, least, gain, possible, cheapest = problem, {}, {}, 0.0, 0.0, np.inf
+    for axis in axes:
+        if axis.name not in ranges:
+            continue
+        found = _refined_axis(belief, finer, axis, ranges[axis.name], rounds, loss, len(past))
+        least[axis.name], added[axis.name] = found.least, found.values
+        gain, possible, cheapest = gain + found.gain, possible + found.possible, min(cheapest, found.move_cost)
+        if len(found.values):
+            finer, moved = with_values(finer, axis.number, found.values)
+            places = moved[places]
+    after = History(places[past.actions], past.contexts, past.measurements)
+    return Refinement(
+        finer, added, places, after, gain, possible, 0.0 if cheapest == np.inf else cheapest, least, policy
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _RefinedAxis:
+    """Values that pay on one axis."""
+
+    values: Array
+    least: float
+    gain: float
+    possible: float
+    move_cost: float
+
+
+def _refined_axis(
+    belief: Belief,
+    problem: Problem,
+    axis: ContinuousAxis,
+    within: tuple[float, float],
+    rounds: float,
+    loss: float,
+    measurements: int,
+) -> _RefinedAxis:
+    nothing = _RefinedAxis(np.zeros(0), np.inf, 0.0, 0.0, np.inf)
+    along = belief.along(problem, axis.number)
+    if along is None:
+        return nothing
+    length_scale, deviation = along
+    least = spacing(
+        length_scale,
+        deviation,
+        price=axis.price,
+        rounds=rounds,
+        loss=loss,
+        noise=np.sqrt(belief.noise_variance) * belief.level,
+        measurements=measurements,
+    )
+    candidates = axis.cut(least, within)
+    if not len(candidates):
+        return replace(nothing, least=least)
+    finer, places = with_values(problem, axis.number, candidates)
+    comparison = belief.compared(finer, places)
+    # By value of the axis: its settings are those with any values on the others.
+    shape, number = shape_of(finer), axis.number
+    by_value = np.moveaxis(np.arange(finer.n).reshape(shape), number, 0).reshape(shape[number], -1)
+    listed = np.array(finer.knobs[number].values) if finer.knobs is not None else finer.actions[:, 0]
+    new = np.flatnonzero(np.isin(listed, candidates))
+    saved = comparison.improvement()
+    old = np.flatnonzero(~np.isin(listed, candidates))
+    more = np.empty((len(saved), len(new)))  # than what there is saves, where it is not known yet what that costs
+    net, cheapest = np.empty((len(saved), len(new))), np.empty(len(new))
+    for k, place in enumerate(new.tolist()):
+        here, (low, high) = by_value[place], (by_value[each] for each in _neighbours(old, place))
+        own = np.maximum(saved[:, here] - np.maximum(saved[:, low], saved[:, high]), 0.0)
+        moves = np.minimum(finer.move_costs(low, here), finer.move_costs(high, here))
+        cheapest[k] = moves.min()
+        more[:, k], net[:, k] = own.max(axis=1), np.maximum(own - moves / rounds, 0.0).max(axis=1)
+    order = np.lexsort((new, net.mean(axis=0)))  # the least first, of equals the first in the list
+    left = np.maximum.accumulate(net[:, order], axis=1).mean(axis=0)
+    kept = np.sort(order[left > loss * deviation])
+    if not len(kept):
+        return replace(nothing, least=least, possible=float(more.max(axis=1).mean()))
+    settings = by_value[new[kept]].reshape(-1)
+    possible = float(saved[:, settings].max(axis=1).mean())
+    values, move_cost = np.sort(listed[new[kept]]), float(cheapest[kept].min())
+    return _RefinedAxis(values, least, comparison.gain(settings), possible, move_cost)
+
+
+def _neighbours(old: Indices, place: int) -> tuple[int, int]:
+    """The nearest of the old places on either side."""
+    after = int(np.searchsorted(old, place))
+    return int(old[after - 1]), int(old[after])
+
+
+def _ranges(within: Any, axes: list[ContinuousAxis]) -> dict[str, tuple[float, float]]:
+    """The range in which each axis is refined, by its name; axes that are not to be refined are left out."""
+    if within is None:
+        return {axis.name: (-np.inf, np.inf) for axis in axes}
+    names = [axis.name for axis in axes]
+    if not isinstance(within, Mapping):
+        if names != [""]:
+            raise InvalidInput(
+                f"within must say the range for each axis to be refined, such as {{{names[0]!r}: (0, 1)}}, got "
+                f"{plain(within)!r}"
+            )
+        within = {"": within}
+    unknown = [name for name in within if name not in names]
+    if unknown:
+        raise InvalidInput(f"within names {unknown[0]!r}, which is no axis of numbers in between; there are {names}")
+    for name, each in within.items():
+        if not (np.shape(each) == (2,) and all(is_finite(end) for end in each) and each[0] < each[1]):
+            raise InvalidInput(f"within must be two numbers, the lower one first, got {plain(each)!r} for {name!r}")
+    return {name: (float(low), float(high)) for name, (low, high) in within.items()}
+
+
+def _learning(policy: Policy) -> dict[str, Any]:
+    """The options of learning that a policy was made with; an error where what lies in between cannot be known."""
+    name, options = policy.made_by or ("", {})
+    if name not in registry.names("problem") or not registry.entry_of(name, "problem").options().learns:
+        raise InvalidInput(
+            f"{policy.name} does not learn costs from measurements in a way that can be asked about other settings; "
+            "refine one that hc.recommended, hc.planner, hc.gp_md, hc.cgp_lcb or hc.proximal_lcb made"
+        )
+    learning = {key: value for key, value in options.items() if key in Learning.__annotations__}
+    if learning.get("interval_map") is not None:
+        raise InvalidInput("with an interval_map the cost of settings in between is not known; refine without one")
+    if learning.get("forgetting", 1.0) != 1.0:
+        raise InvalidInput(
+            f"with forgetting={learning['forgetting']!r} old measurements fade, and what lies between the settings is "
+            "found from all of them; refine a policy without forgetting"
+        )
+    return {key: value for key, value in learning.items() if value is not None}
+
+
+def _joined(before: Any, since: Any, problem: Problem) -> History:
+    pasts = [History.of(each) for each in (before, since) if each is not None]
+    pasts = [each for each in pasts if len(each)]
+    if not pasts:
+        raise InvalidInput("nothing has been measured, so nothing is known of finer settings; give history=")
+    for each in pasts:
+        each.check(problem, pasts[0].contexts.shape[1])
+    return History(
+        np.concatenate([each.actions for each in pasts]),
+        np.concatenate([each.contexts for each in pasts]),
+        np.concatenate([each.measurements for each in pasts]),
+    )
+
+
+def _made_again(policy: Policy, problem: Problem, places: Indices, history: History | None) -> Policy:
+    """The same policy for a finer problem, with everything that was measured."""
+    name, options = policy.made_by or ("", {})
+    options = {key: value for key, value in options.items() if value is not None or key == "at_most"}
+    if not name or options.get("tree") is not None:
+        what = "it was given a tree of the old settings" if name else "it is not known what made it"
+        raise InvalidInput(f"{policy.name} cannot be made again for finer settings: {what}; {OWN}")
+    for key in INDICES:
+        if key in options:
+            options[key] = int(places[options[key]])
+    if isinstance(options.get("baseline"), Policy):
+        options["baseline"] = _made_again(options["baseline"], problem, places, None)
+    if history is not None:
+        options["history"] = history
+    made: Policy = registry.make(name, problem, **options)
+    return replace(made, limits=policy.limits, units=policy.units)

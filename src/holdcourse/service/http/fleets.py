@@ -1,0 +1,175 @@
+"""Addresses of fleets: many members of one kind, asked and told in one request."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import Response
+
+from holdcourse.service.core.fleet_requests import FleetAskGiven, FleetGiven, FleetTellGiven
+from holdcourse.service.core.fleets import HostedFleet, HostedFleets
+from holdcourse.service.http import responses, streams
+from holdcourse.service.http.admission import (
+    MAX_LONG_BODY,
+    MAY_CREATE,
+    TheCaller,
+    TheControllers,
+    TokenGiven,
+    json_body,
+    needs_scope,
+    require_scope,
+)
+from holdcourse.service.http.openapi import body_schema, refusal_responses
+from holdcourse.service.http.rounds import reply
+
+router = APIRouter()
+
+Name = Annotated[str, Path(alias="fleet", pattern=r"^[a-z0-9_-]{1,64}$", examples=["pumps"])]
+MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER = (
+    Depends(needs_scope(scope, on="fleet")) for scope in ("read", "ask", "tell", "admin")
+)
+
+
+async def fleets_of(request: Request) -> HostedFleets:
+    """Return a dependency: the fleets of this application."""
+    found: HostedFleets = request.app.state.fleets
+    return found
+
+
+TheFleets = Annotated[HostedFleets, Depends(fleets_of)]
+
+
+@router.post(
+    "/fleets",
+    status_code=201,
+    response_model=responses.FleetState,
+    responses={
+        200: {"model": responses.FleetState, "description": "It exists already."},
+        **refusal_responses("create"),
+    },
+    dependencies=[MAY_CREATE],
+    openapi_extra=body_schema(FleetGiven),
+)
+async def create(
+    fleets: TheFleets,
+    by: TheCaller,
+    request: Request,
+    body: Annotated[FleetGiven, Depends(json_body(FleetGiven, MAX_LONG_BODY))],
+) -> Response:
+    """A new fleet. The same again changes nothing; other settings under its id are a conflict.
+
+    Its policy must be one that runs in lockstep: `gp-md` with a kernel and with `contexts` or `context_bounds`, or a
+    policy's file of such a policy or of a wind planner.
+    """
+    require_scope(request, "admin", body.id)
+    state, is_new = await fleets.create(body, by)
+    return reply(responses.FleetState, state, 201 if is_new else 200)
+
+
+@router.get("/fleets", response_model=responses.FleetList, responses=refusal_responses("list"))
+async def listed(fleets: TheFleets, token: TokenGiven) -> Response:
+    """All fleets that the token may see."""
+    found = []
+    for name, slot in sorted(fleets.slots.items()):
+        if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleets.opening):
+            continue  # not for this token, or still in the making
+        shown = {} if slot.hosted is None else slot.hosted.state()
+        status = "ok" if slot.hosted is not None else "opening" if slot.broken is None else "broken"
+        one = {name: shown.get(name) for name in ("policy", "count", "next_call", "pending", "last_at")}
+        found.append({**one, "id": name, "name": shown.get("name", name), "status": status, "message": slot.broken})
+    return reply(responses.FleetList, {"fleets": found})
+
+
+@router.get(
+    "/fleets/{fleet}",
+    response_model=responses.FleetState,
+    responses=refusal_responses("look"),
+    dependencies=[MAY_READ],
+)
+async def state(name: Name, fleets: TheFleets) -> Response:
+    """What a fleet is and how far it has come."""
+    return reply(responses.FleetState, (await fleets.opened(name)).state())
+
+
+@router.get(
+    "/fleets/{fleet}/members",
+    response_model=responses.FleetMembers,
+    responses=refusal_responses("look"),
+    dependencies=[MAY_READ],
+)
+async def members(name: Name, fleets: TheFleets, by: TheCaller) -> Response:
+    """Where every member is, and which wait for their measurement."""
+    return await fleets.do(name, lambda hosted: reply(responses.FleetMembers, hosted.members()), by)
+
+
+@router.post(
+    "/fleets/{fleet}/ask",
+    response_model=responses.FleetAnswer,
+    responses=refusal_responses("write"),
+    dependencies=[MAY_ASK],
+    openapi_extra=body_schema(FleetAskGiven),
+)
+async def ask(
+    name: Name,
+    fleets: TheFleets,
+    by: TheCaller,
+    body: Annotated[FleetAskGiven, Depends(json_body(FleetAskGiven, MAX_LONG_BODY))],
+) -> Response:
+    """Which setting now, for every member? The same call again gives the same answer.
+
+    Lists have an entry for each member. Those not asked stay where they are: `setting` and `action` say where that is,
+    the others are null.
+    """
+
+    def asked(hosted: HostedFleet) -> Response:  # written in its thread, too: it may be long
+        return reply(responses.FleetAnswer, hosted.ask(body, by.author), only_given=True)
+
+    return await fleets.do(name, asked, by)
+
+
+@router.post(
+    "/fleets/{fleet}/tell",
+    response_model=responses.FleetTold,
+    responses=refusal_responses("write"),
+    dependencies=[MAY_TELL],
+    openapi_extra=body_schema(FleetTellGiven),
+)
+async def tell(
+    name: Name,
+    fleets: TheFleets,
+    by: TheCaller,
+    body: Annotated[FleetTellGiven, Depends(json_body(FleetTellGiven, MAX_LONG_BODY))],
+) -> Response:
+    """What every member measured. The same again changes nothing."""
+    return reply(responses.FleetTold, await fleets.do(name, lambda hosted: hosted.tell(body, by.author), by))
+
+
+@router.get(
+    "/fleets/{fleet}/backup",
+    response_class=Response,
+    responses=refusal_responses("backup"),
+    dependencies=[MAY_ADMINISTER],
+)
+async def backup(name: Name, fleets: TheFleets, controllers: TheControllers, by: TheCaller) -> Response:
+    """A consistent copy of the record as a zip, taken while the fleet runs; unpacked, it is a data folder."""
+    fleets.slot(name)
+    return await controllers.copy(partial(streams.backup, fleets.store, name), by)
+
+
+@router.delete(
+    "/fleets/{fleet}",
+    response_model=responses.Deleted,
+    responses=refusal_responses("delete"),
+    dependencies=[MAY_ADMINISTER],
+)
+async def delete(
+    name: Name,
+    fleets: TheFleets,
+    by: TheCaller,
+    typed: Annotated[str, Query(alias="name", max_length=200, description="The fleet's name, typed again.")],
+    reason: Annotated[str, Query(min_length=1, max_length=500, pattern=r"\S", description="Why; it is recorded.")],
+) -> Response:
+    """Delete a fleet with its record, for good. The service's journal says who did."""
+    return reply(responses.Deleted, await fleets.delete(name, typed, reason, by))
