@@ -90,6 +90,8 @@ def create_app(
     app.state.routes = [route for router in routers for route in router.routes]
     for router in routers:
         app.include_router(router)
+    for route in app.router.routes:  # FastAPI builds them at the first request: nobody should wait for that, or race it
+        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []})
     app.add_middleware(rounds.Direct)
     if store.leases is not None:
         app.state.peers = Peers()
