@@ -57,6 +57,19 @@ def model_of(policy):
     return policy.costs.models[0].models[0]
 
 
+def test_what_has_a_period_is_a_circle_for_the_plan_and_for_the_model():
+    policy = recommended(LINE, period=24.0)
+    pilot = Pilot(policy, 0, 0)
+    for t in range(40):
+        _, view = pilot.look(np.array([t % 24.0]))
+        choice = pilot.decide(view)
+        pilot.accept(choice)
+        pilot.learn(choice.action, np.array([t % 24.0]), cost(choice.action, (t % 24) / 24), choice.turn)
+    model = pilot.model.models[0].models[0]
+    assert model.posterior.prior.kernel.context_period == (24.0,)
+    assert policy.fingerprint != recommended(LINE).fingerprint
+
+
 def contexts_for(name, rounds=30):
     return 100.0 + np.arange(rounds) if "time" in name else np.linspace(0.0, 2.0, rounds)
 

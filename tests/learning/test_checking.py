@@ -229,6 +229,15 @@ def test_settings_without_coordinates():
     assert check.settings[0].visible
 
 
+def test_a_circle_has_the_length_scale_of_its_shorter_coordinate():
+    kernel = hc.Kernel(RBF(0.3), RBF([5.0, 4.0, 3.0]), context_scale=[1.0, 2.0], context_period=[None, 24.0])
+    random = np.random.default_rng(0)
+    contexts = np.column_stack([random.random(60), random.uniform(0.0, 24.0, 60)])
+    history = hc.History(random.integers(PROBLEM.n, size=60), contexts, random.normal(90.0, 1.0, 60))
+    check = hc.check_model(PROBLEM, history, kernel=kernel, noise_std=NOISE, prior_mean=90.0)
+    assert [axis.length_scale for axis in check.contexts] == [5.0, 6.0]
+
+
 def test_twice_gives_the_same_to_the_last_bit(fitted):
     again = hc.check_model(PROBLEM, without_gaps(), context_names=["outdoor", "humidity"])
     assert json.dumps(again.as_values()) == json.dumps(fitted.as_values())

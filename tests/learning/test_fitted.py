@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
@@ -620,6 +621,52 @@ def test_contexts_of_any_dimension_and_actions_without_coordinates(dimensions, m
     assert (std > 0).all()
     twin = posterior(problem, "auto").restore(post.state())
     np.testing.assert_array_equal(twin.predict(context), (mean, std))
+
+
+def by_the_hour(t, hours):
+    """Readings whose cost depends on the hour of day, in the hours named."""
+    random = np.random.default_rng(t)
+    action, hour = int(random.integers(12)), float(random.choice(hours)) + 0.5 * float(random.random())
+    x = PROBLEM.actions[action, 0]
+    return action, hour, 5.0 + np.sin(6 * x) + 2.0 * np.cos(2 * np.pi * hour / 24) + 0.05 * random.standard_normal()
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another number"])
+def test_what_was_read_before_midnight_tells_of_the_hour_after(beside):
+    """Told that the hour is a circle; without that, the hour after midnight is the farthest from the hour before."""
+    errors = {}
+    for period in (None, [24.0]):
+        options = {} if period is None else {"period": [None, *period] if beside else period}
+        post = posterior(PROBLEM, "auto", **options)
+        for t in range(60):
+            action, hour, y = by_the_hour(t, np.arange(4, 24))
+            post.condition(action, [0.3, hour] if beside else hour, y)
+        mean, _ = post.predict([0.3, 0.5] if beside else 0.5)
+        truth = 5.0 + np.sin(6 * PROBLEM.actions[:, 0]) + 2.0 * np.cos(2 * np.pi * 0.5 / 24)
+        errors[period is None] = float(np.abs(mean - truth).mean())
+    assert errors[False] < 0.25
+    assert errors[False] < 0.5 * errors[True]
+
+
+def test_circles_are_kept_by_copies_and_restarts_and_tell_policies_apart():
+    post = posterior(PROBLEM, "auto", period=24)
+    for t in range(30):
+        post.condition(*by_the_hour(t, np.arange(24)))
+    assert post.prior.kernel.context_period == (24.0,)
+    again = posterior(PROBLEM, "auto", period=24).restore(post.state())
+    for twin in (again, post.copy()):
+        np.testing.assert_array_equal(twin.predict(1.0)[0], post.predict(1.0)[0])
+        twin.condition(3, 2.0, 4.0)
+        assert twin.prior.kernel.context_period == (24.0,)
+    assert post.describe() != posterior(PROBLEM, "auto").describe()
+    assert "period" not in posterior(PROBLEM, "auto", period=[None]).describe()
+
+
+def test_a_kernel_that_is_given_says_itself_what_is_a_circle():
+    with pytest.raises(InvalidInput, match=r"period=24 is for kernel='auto'.*context_period=24"):
+        posterior(PROBLEM, hc.Kernel(RBF(0.2), RBF(2.0)), period=24)
+    with pytest.raises(InvalidInput, match="period must be positive and finite, got -24"):
+        posterior(PROBLEM, "auto", period=-24)
 
 
 def test_costs_of_both_signs():

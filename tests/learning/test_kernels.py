@@ -21,6 +21,7 @@ EXAMPLES = [
     Kernel(RBF(np.array([0.2, 1 / 3])) ** 2, RBF(0.1), context_scale=6.9),
     Kernel(np.eye(6) + 1 / 3, RBF(0.5)),
     Kernel(RBF(0.2), RBF(1.0)) + Kernel(np.eye(6)) + Kernel(RBF(1.0), Matern(2.0)),
+    Kernel(RBF(0.2), RBF([2.0, 3.0]), context_scale=1.5, context_period=24),
 ]
 
 
@@ -49,6 +50,51 @@ def test_covariance_is_the_product_over_scaled_inputs():
     expected = 3.0 * RBF(0.5)(scaled) * Matern(2.0)((contexts - 10) / 5)
     np.testing.assert_allclose(kernel.covariance(GRID, actions, contexts), expected, rtol=1e-14)
     np.testing.assert_allclose(np.diag(expected), kernel.variances(GRID, contexts)[range(3), actions])
+
+
+CLOCK = Kernel(RBF(0.5), RBF(2.0), context_scale=1.5, context_period=24)
+
+
+def test_on_a_circle_it_is_scikit_learns_periodic_kernel():
+    hours = np.random.default_rng(0).uniform(-30.0, 60.0, (40, 1))
+    radius = 24 / (2 * np.pi * 1.5)
+    expected = ExpSineSquared(2.0 / radius, 24.0)(hours)
+    np.testing.assert_allclose(CLOCK.context_covariance(hours), expected, rtol=1e-12)
+
+
+def test_a_circle_closes_and_whole_turns_change_no_bit():
+    night, noon = np.array([[23.5], [0.5]]), np.array([[11.5], [12.5]])
+    alike = [CLOCK.context_covariance(pair)[0, 1] for pair in (night, noon)]
+    assert alike[0] == pytest.approx(alike[1], rel=1e-12)
+    np.testing.assert_array_equal(CLOCK.context_inputs(night), CLOCK.context_inputs(night + 24 * 365))
+
+
+def test_axes_beside_a_circle_are_as_they_were():
+    both = Kernel(RBF(0.5), RBF([2.0, 3.0, 3.0]), context_shift=[5.0, 0.0], context_period=[None, 24])
+    contexts = np.array([[4.0, 1.0], [9.0, 23.0]])
+    apart = Kernel(RBF(0.5), RBF(2.0), context_shift=5.0).context_covariance(contexts[:, :1])
+    around = Kernel(RBF(0.5), RBF(3.0), context_period=24).context_covariance(contexts[:, 1:])
+    np.testing.assert_allclose(both.context_covariance(contexts), apart * around, rtol=1e-12)
+    assert both.context_dimension == 2
+    assert both.context_axes(2).tolist() == [0, 1, 1]
+
+
+def test_a_kernel_without_circles_is_written_as_before():
+    assert "context_period" not in Kernel(RBF(0.5), RBF(2.0), context_period=[None]).to_json()
+    assert Kernel(RBF(0.5), RBF(2.0), context_period=24) != Kernel(RBF(0.5), RBF(2.0))
+
+
+@pytest.mark.parametrize("period", [0.0, -24.0, float("nan"), float("inf"), "day", True, [24.0, "day"]])
+def test_what_is_no_period_is_refused(period):
+    with pytest.raises(InvalidInput, match="context_period must be positive and finite"):
+        Kernel(RBF(0.5), RBF(2.0), context_period=period)
+
+
+def test_circles_that_do_not_fit_the_contexts_are_named():
+    with pytest.raises(InvalidInput, match="context_period has 2 entries, but contexts have 3 numbers"):
+        Kernel(RBF(0.5), RBF(2.0), context_period=[None, 24]).context_covariance(np.zeros((1, 3)))
+    with pytest.raises(InvalidInput, match="has 2 length scales, but the contexts have 3 axes"):
+        Kernel(RBF(0.5), RBF([2.0, 1.0]), context_period=[None, 24]).context_covariance(np.zeros((1, 2)))
 
 
 def test_sum_adds_and_keeps_its_parts():

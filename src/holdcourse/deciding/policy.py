@@ -232,8 +232,11 @@ class Learning(TypedDict, total=False):
     interval_map: IntervalMap | None
 
 
-def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
-    """Return the cost model that the options of `Learning` describe."""
+def lower_bound(problem: Problem, learning: Learning, period: Any = None) -> LowerBound:
+    """Return the cost model that the options of `Learning` describe.
+
+    A kernel that is fitted takes contexts with a `period` for circles; one that is given says so itself.
+    """
     options = dict(learning)
     unknown = set(options) - set(Learning.__annotations__)
     if unknown:
@@ -245,7 +248,9 @@ def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
     }
     history = options.pop("history", None)
     past = None if history is None else History.of(history)  # type: ignore[arg-type]
-    made = posterior(problem, options.pop("kernel", "auto"), history=past, **options)  # type: ignore[arg-type]
+    kernel = options.pop("kernel", "auto")
+    circles = period if isinstance(kernel, str) else None
+    made = posterior(problem, kernel, history=past, period=circles, **options)  # type: ignore[arg-type]
     model = LowerBound(made, **bounds)  # type: ignore[arg-type]
     if past is not None:
         model.began_with(past.actions.tolist())

@@ -20,7 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,6 +75,31 @@ def checked_axis_numbers(values: Any, name: str, *, positive: bool) -> float | A
         return float(numbers.reshape(-1)[0])
     numbers.setflags(write=False)
     return numbers
+
+
+Periods: TypeAlias = tuple[float | None, ...]
+Entry = TypeVar("Entry")
+
+
+def checked_period(values: Any, name: str) -> Periods | None:
+    """The period of each axis that is a circle, None for the others; None where there is no circle at all."""
+    if values is None:
+        return None
+    entries = list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
+    for entry in entries:
+        if entry is not None and (isinstance(entry, bool) or not (is_finite(entry) and entry > 0)):
+            raise InvalidInput(
+                f"{name} must be positive and finite, got {plain(entry)!r}; give None for an axis that never returns"
+            )
+    periods = tuple(None if entry is None else float(entry) for entry in entries)
+    return periods if any(entry is not None for entry in periods) else None
+
+
+def per_axis(given: tuple[Entry, ...], dimension: int, name: str) -> tuple[Entry, ...]:
+    """One entry for each number of a context; a single one serves all."""
+    if len(given) not in (1, dimension):
+        raise InvalidInput(f"{name} has {len(given)} entries, but contexts have {dimension} numbers")
+    return given * dimension if len(given) == 1 else given
 
 
 SERIALISABLE = (
@@ -229,6 +254,7 @@ Indices: TypeAlias = NDArray[np.int64]
 AnyKernel: TypeAlias = "Kernel | KernelSum"
 
 FIELDS = ("action", "context", "variance", "action_shift", "action_scale", "context_shift", "context_scale")
+OPTIONAL_FIELDS = ("context_period",)  # written only where they are given
 
 
 def zscore(values: ArrayLike) -> tuple[Array, Array]:
@@ -313,12 +339,12 @@ class _Summable(ABC):
 
     def to_json(self) -> str:
         """Write the kernel as text that `from_json` reads back to the last bit; your own kernel classes are refused."""
-        parts = [{name: encoded(getattr(part, name)) for name in FIELDS} for part in self.parts]
+        parts = [{name: encoded(value) for name, value in part.fields().items()} for part in self.parts]
         return json.dumps({"parts": parts}, allow_nan=False)
 
     def describe(self) -> str:
         """What tells this kernel from others, in one line: as `to_json`, and for your own kernel classes too."""
-        parts = [{name: described(getattr(part, name)) for name in FIELDS} for part in self.parts]
+        parts = [{name: described(value) for name, value in part.fields().items()} for part in self.parts]
         return json.dumps({"parts": parts}, allow_nan=False)
 
     @staticmethod
@@ -351,6 +377,10 @@ class Kernel(_Summable):
         Prior variance of the cost, in squared units of the measurement (where both parts have 1 on the diagonal).
     action_shift, action_scale, context_shift, context_scale
         The kernels see ``(coordinate - shift) / scale``: one number, or one per axis. `zscore` gives both.
+    context_period
+        Axes of the context that are circles, such as the hour of day (24) or a direction (360): the period of each
+        axis, None for those that are not; one entry serves all axes. The context kernel sees a circle of that length as
+        two coordinates, so it takes one length scale for all axes, or two for every circle and one for any other.
 
     Examples
     --------
@@ -369,6 +399,7 @@ class Kernel(_Summable):
     action_scale: ArrayLike = 1.0
     context_shift: ArrayLike = 0.0
     context_scale: ArrayLike = 1.0
+    context_period: Any = None
     # Asking a scikit-learn kernel for its parameters takes longer than evaluating it, so we ask once.
     _action_axes: tuple[int, ...] = field(init=False, repr=False)
     _context_axes: tuple[int, ...] = field(init=False, repr=False)
@@ -391,6 +422,7 @@ class Kernel(_Summable):
             store(name, checked_axis_numbers(getattr(self, name), name, positive=False))
         for name in ("action_scale", "context_scale"):
             store(name, checked_axis_numbers(getattr(self, name), name, positive=True))
+        store("context_period", checked_period(self.context_period, "context_period"))
         for name in ("action", "context"):
             part = getattr(self, name)
             store(f"_{name}_axes", tuple(axis_counts(part)) if is_sklearn_kernel(part) else ())
@@ -447,13 +479,43 @@ class Kernel(_Summable):
         return _inputs(points, "action", self.action, self._action_axes, self.action_shift, self.action_scale)
 
     def context_inputs(self, contexts: Array) -> Array:
-        """Contexts (k, d) as the context kernel sees them: shifted and scaled."""
-        return _inputs(contexts, "context", self.context, self._context_axes, self.context_shift, self.context_scale)
+        """Contexts (k, d) as the context kernel sees them: shifted and scaled, and circles as two coordinates."""
+        shifts = self.context_shift, self.context_scale
+        if self.context_period is None:
+            return _inputs(contexts, "context", self.context, self._context_axes, *shifts)
+        periods = per_axis(self.context_period, contexts.shape[1], "context_period")
+        flat = _inputs(contexts, "context", self.context, (), *shifts)
+        around = np.broadcast_to(np.asarray(self.context_scale, dtype=np.float64), (contexts.shape[1],))
+        columns: list[Array] = []
+        for axis, period in enumerate(periods):
+            if period is None:
+                columns.append(flat[:, axis])
+                continue
+            # By the remainder, so that a time of many turns is at the same place to the last bit as one of none.
+            angle = 2 * math.pi * (np.remainder(contexts[:, axis], period) / period)
+            radius = period / (2 * math.pi * around[axis])
+            columns += [radius * np.cos(angle), radius * np.sin(angle)]
+        inputs = np.column_stack(columns)
+        _check_axes(self._context_axes, inputs.shape[1], "context", self.context)
+        return inputs
+
+    def context_axes(self, dimension: int) -> Indices:
+        """The axis of the context that each coordinate belongs to which the context kernel sees."""
+        if self.context_period is None:
+            return np.arange(dimension)
+        periods = per_axis(self.context_period, dimension, "context_period")
+        return np.repeat(np.arange(dimension), [1 if period is None else 2 for period in periods])
+
+    def fields(self) -> dict[str, Any]:
+        """What it was made with, by name."""
+        given = [name for name in OPTIONAL_FIELDS if getattr(self, name) is not None]
+        return {name: getattr(self, name) for name in (*FIELDS, *given)}
 
     def _own_context_dimension(self) -> int | None:
         if self.context is None:
             return None
-        sizes = [np.size(self.context_shift), np.size(self.context_scale), *self._context_axes]
+        sizes = [np.size(self.context_shift), np.size(self.context_scale)]
+        sizes += self._context_axes if self.context_period is None else [len(self.context_period)]
         return next((size for size in sizes if size > 1), None)
 
 
@@ -499,17 +561,21 @@ def _inputs(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift:
     for name, numbers in (("shift", shift), ("scale", scale)):
         if not isinstance(numbers, float) and np.size(numbers) not in (1, dimensions):
             raise InvalidInput(f"{what}_{name} has {np.size(numbers)} numbers, but the {what}s have {dimensions} axes")
+    _check_axes(axes, dimensions, what, kernel)
+    inputs: Array = (points - shift) / scale
+    return inputs
+
+
+def _check_axes(axes: tuple[int, ...], dimensions: int, what: str, kernel: Any) -> None:
     for count in axes:
         if count not in (1, dimensions):
             raise InvalidInput(
                 f"the {what} kernel {kernel} has {count} length scales, but the {what}s have {dimensions} axes"
             )
-    inputs: Array = (points - shift) / scale
-    return inputs
 
 
 def _same(one: Kernel, other: Kernel) -> bool:
-    pairs = [(getattr(one, field), getattr(other, field)) for field in FIELDS]
+    pairs = [(getattr(one, field), getattr(other, field)) for field in (*FIELDS, *OPTIONAL_FIELDS)]
     return all(
         np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
         for a, b in pairs

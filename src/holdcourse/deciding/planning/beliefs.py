@@ -32,11 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse._numeric import contexts, minplus
-from holdcourse.checks import is_finite
 from holdcourse.deciding.rules import RuleState, View
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
-from holdcourse.learning.kernels import AnyKernel
+from holdcourse.learning.kernels import AnyKernel, checked_period, per_axis
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -68,17 +67,14 @@ class Closeness:
     def of(cls, scale: Any = None, period: Any = None) -> Closeness:
         """Make it from what a user gives: numbers or lists, one entry per axis."""
         scales = None if scale is None else tuple(_checked("context_scale", s) for s in np.atleast_1d(scale).tolist())
-        if period is None:
-            return cls(scales)
-        entries = list(period) if isinstance(period, list | tuple | np.ndarray) else [period]
-        return cls(scales, tuple(None if p is None else _checked("period", p) for p in entries))
+        return cls(scales, checked_period(period, "period"))
 
     def distances(self, points: Array, others: Array, seen: Array) -> Array:
         """Measure from each of k points to each of l others, in correlation lengths, (k, l); `seen` gives the range."""
         dimension = points.shape[1]
-        periods = self._axes(self.period, dimension, "period") if self.period is not None else (None,) * dimension
+        periods = (None,) * dimension if self.period is None else per_axis(self.period, dimension, "period")
         if self.scale is not None:
-            lengths = np.array(self._axes(self.scale, dimension, "context_scale"))
+            lengths = np.array(per_axis(self.scale, dimension, "context_scale"))
         else:
             spans = np.ptp(seen, axis=0) if len(seen) else np.ones(dimension)
             spans = np.array([span if p is None else p / 2 for span, p in zip(spans, periods, strict=True)])
@@ -92,12 +88,6 @@ class Closeness:
         """Describe it in JSON values."""
         scale = None if self.scale is None else [s if np.isfinite(s) else "inf" for s in self.scale]
         return {"scale": scale, "period": None if self.period is None else list(self.period)}
-
-    @staticmethod
-    def _axes(given: tuple[Any, ...], dimension: int, what: str) -> tuple[Any, ...]:
-        if len(given) not in (1, dimension):
-            raise InvalidInput(f"{what} has {len(given)} entries, but contexts have {dimension} numbers")
-        return given * dimension if len(given) == 1 else given
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +204,6 @@ def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
 def _checked(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
         raise InvalidInput(f"{what} must be positive, got {plain(value)!r}")
-    if what == "period" and not is_finite(value):  # an infinite scale is an axis that does not matter
-        raise InvalidInput(f"period must be finite, got {plain(value)!r}; give None for an axis that never returns")
     return float(value)
 
 

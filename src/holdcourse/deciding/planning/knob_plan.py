@@ -133,7 +133,7 @@ def knob_planner(
         The box that contexts come from, a (low, high) pair for each number; None: there are no contexts. Contexts
         beyond it count as its edge.
     context_scale, period, discount, forecasts
-        As in `planner`.
+        As in `planner`; a `period` is for the plan, and what is learned takes contexts as they are.
     noise_std, prior_mean, spread
         Deviation of a measurement, expected cost, and by how much the settings of one group differ; what is not given
         is fitted.

@@ -834,7 +834,8 @@ def planner(
         How far contexts must be apart for their costs to be told apart, per axis; by default the kernel's correlation
         length, or with ``kernel="auto"`` or a `period` a fifth of the range of contexts seen.
     period
-        Period of each axis of the context (hour of day: 24), None for those without.
+        Period of each axis of the context (hour of day: 24), None for those without. The plan takes such an axis for a
+        circle, and so does the model where ``kernel="auto"``; a kernel that is given says so itself.
     forecasts
         What to make of forecasts: "robust" (as far as past ones were right), "trust" or "ignore".
     max_step, max_step_cost
@@ -883,7 +884,7 @@ def planner(
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
     learned: Learning = {"width": WIDTH, **learning}
-    return named("planner", rule, lower_bound(problem, learned), problem, options)
+    return named("planner", rule, lower_bound(problem, learned, period), problem, options)
 
 
 def planner_known(

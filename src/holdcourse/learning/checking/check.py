@@ -364,7 +364,10 @@ def _length_scales(kernel: AnyKernel | None, kind: str, d: int) -> list[float | 
         factor, scale = (part.context, part.context_scale) if kind == "context" else (part.action, part.action_scale)
         length = getattr(factor, "length_scale", None)
         if length is not None and part.variance > SLIGHT * total:
-            found.append(np.broadcast_to(np.multiply(length, float_array(scale, "scale")), (d,)))
+            axes = part.context_axes(d) if kind == "context" else np.arange(d)  # a circle has two coordinates
+            shortest = np.full(d, np.inf)
+            np.minimum.at(shortest, axes, np.broadcast_to(length, axes.shape))
+            found.append(shortest * float_array(scale, "scale"))
     return [float(length) for length in np.min(found, axis=0)] if found else [None] * d
 
 

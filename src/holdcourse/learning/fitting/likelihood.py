@@ -28,7 +28,7 @@ all that they say: their density is that of the mean, of noise variance s / n_g,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -158,8 +158,7 @@ def kernel_with(kernel: AnyKernel, theta: Array, variance_unit: float = 1.0) -> 
                 factor = factor.clone_with_theta(theta[place : place + count])
                 place += count
             factors.append(factor)
-        shifts = (part.action_shift, part.action_scale, part.context_shift, part.context_scale)
-        parts.append(Kernel(factors[0], factors[1], variance, *shifts))
+        parts.append(replace(part, action=factors[0], context=factors[1], variance=variance))
     return summed(parts)
 
 

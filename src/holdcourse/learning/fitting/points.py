@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.fitting.likelihood import Ranges
 from holdcourse.learning.history import LARGEST, History, require_squarable
-from holdcourse.learning.kernels import AnyKernel, Kernel
+from holdcourse.learning.kernels import AnyKernel, Kernel, Periods, per_axis
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -98,18 +98,26 @@ def standardised(y: Array, centre: Array | None, floor: float = 0.0) -> tuple[Ar
 
 
 def first_guesses(
-    problem: Problem, history: History, kernel: AnyKernel | None, common: bool = False
+    problem: Problem,
+    history: History,
+    kernel: AnyKernel | None,
+    common: bool = False,
+    period: Periods | None = None,
 ) -> list[tuple[AnyKernel, float | None]]:
     """The structures to choose from: the given one, RBF, or one for each length scale tried (which comes with it).
 
-    The last is for actions known by a metric only. `common`: with a part that all actions share in a context.
+    The last is for actions known by a metric only. `common`: with a part that all actions share in a context; `period`:
+    of the contexts that are circles.
     """
     if kernel is not None:
         return [(kernel, None)]
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
     contexts = history.contexts
-    context = RBF(np.ones(contexts.shape[1]) if contexts.shape[1] > 1 else 1.0) if contexts.shape[1] else None
+    count = contexts.shape[1]
+    if period is not None:
+        count += sum(entry is not None for entry in per_axis(period, count, "period"))
+    context = RBF(np.ones(count) if count > 1 else 1.0) if count else None
     # Length scales stay in the user's units. The shift keeps what offsets such as 1.7e9 seconds would round away.
     shift = np.where(np.ptp(contexts, axis=0) > 0, contexts.mean(axis=0), 0.0) if contexts.shape[1] else 0.0
     axes = problem.features.shape[1]
@@ -118,9 +126,9 @@ def first_guesses(
         action = RBF(np.ones(axes) if axes > 1 else 1.0)
         if shared:
             action = ConstantKernel(shared / (1.0 - shared)) + action
-        return [(Kernel(action, context, context_shift=shift), None)]
+        return [(Kernel(action, context, context_shift=shift, context_period=period), None)]
     return [
-        (Kernel(shared + (1.0 - shared) * matrix, context, context_shift=shift), s)
+        (Kernel(shared + (1.0 - shared) * matrix, context, context_shift=shift, context_period=period), s)
         for matrix, s in metric_covariances(problem)
     ]
 

@@ -34,7 +34,7 @@ from holdcourse.learning.fitting.points import (
     subset,
 )
 from holdcourse.learning.history import History
-from holdcourse.learning.kernels import AnyKernel, Kernel
+from holdcourse.learning.kernels import AnyKernel, Kernel, Periods
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread
 
@@ -275,6 +275,7 @@ class Search:
 
     `common`: where no kernel is given, with a part that all actions share. `floor`: by how much the measurements are
     expected to vary at least. `reach`: how long length scales are expected to be, 1 being what `fit_kernel` expects.
+    `period`: of the contexts that are circles, where no kernel is given.
     """
 
     problem: Problem
@@ -288,6 +289,7 @@ class Search:
     common: bool = False
     floor: float = 0.0
     reach: float = 1.0
+    period: Periods | None = None
 
     @one_thread()  # the same on every machine, and quicker where others compute beside it
     def run(self, history: History, last: Fit | None = None) -> tuple[Fit, list[str]]:
@@ -297,7 +299,7 @@ class Search:
         mean_at = prior_mean_at(self.prior_mean, self.problem, used)
         z, shift, scale, informative = standardised(used.measurements, mean_at, self.floor)
         noise = checked_noise(self.noise_std)
-        guesses = first_guesses(self.problem, history, self.kernel, self.common)
+        guesses = first_guesses(self.problem, history, self.kernel, self.common, self.period)
 
         def likelihood(guess: AnyKernel, points: History, targets: Array) -> Likelihood:
             entries = parameters(self.problem, history.contexts, guess, noise=noise is None, reach=self.reach)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from holdcourse.checks import flag
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.history import History
-from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, check_kernel
+from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, check_kernel, checked_period
 from holdcourse.learning.posteriors.adaptive import AdaptivePosterior
 from holdcourse.learning.posteriors.basis import Layout
 from holdcourse.learning.posteriors.capped import CappedPosterior
@@ -62,6 +62,7 @@ def posterior(
     history: History | Iterable[tuple[int, Any, float]] | None = None,
     forgetting: float = 1.0,
     *,
+    period: Any = None,
     time: bool = False,
     regularisation: float | None = None,
     tolerance: float | None = None,
@@ -90,6 +91,10 @@ def posterior(
         Past measurements: a `History` or (action, context, measurement) triples. The posterior starts from them.
     forgetting
         Below 1, every measurement multiplies what was known before by this factor, so that old ones fade (flat only).
+    period
+        With ``kernel="auto"``: the period of each number of the context that is a circle, such as the hour of day (24)
+        or a direction (360), None for the others; one entry serves all. A kernel that is given says this itself, by its
+        `context_period`.
     time
         Contexts are times that never go back. With Matern kernels in time "auto" is then "temporal".
     regularisation
@@ -140,9 +145,14 @@ def posterior(
                 "kernel='auto' fits kernel and noise; method='temporal' and regularisation need a Kernel"
             )
         tolerance = FITTED_TOLERANCE if tolerance is None else tolerance
-        post = FittedPosterior(problem, choose, noise_std, prior_mean)
+        post = FittedPosterior(problem, choose, noise_std, prior_mean, checked_period(period, "period"))
     else:
         check_kernel(kernel)
+        if period is not None:
+            raise InvalidInput(
+                f"period={period!r} is for kernel='auto'; a kernel that is given says so itself: "
+                f"Kernel(..., context_period={period!r})"
+            )
         noise_std = 0.1 if noise_std is None else noise_std
         prior_mean = 0.0 if prior_mean is None else prior_mean
         post = choose(Prior(problem, kernel, noise_std, prior_mean, regularisation))

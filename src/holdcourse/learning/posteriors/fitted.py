@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.archive import prefixed, require_arrays, under
 from holdcourse.learning.fitting.search import Fit, Search, fit_from_json, fit_to_json
 from holdcourse.learning.history import History, check_context, check_measurement, require_squarable
-from holdcourse.learning.kernels import AnyKernel, Kernel
+from holdcourse.learning.kernels import AnyKernel, Kernel, Periods
 from holdcourse.learning.posteriors.exact import Prior, PriorMean, describe_mean
 from holdcourse.learning.posteriors.protocol import BatchPosterior, Posterior, Told, predict_some
 from holdcourse.learning.posteriors.readings import (
@@ -171,6 +171,8 @@ class FittedPosterior(DelegatingPosterior):
         Makes a posterior from a prior: the choice of method.
     noise_std, prior_mean
         Held fixed where given; then costs are not learned as logarithms.
+    period
+        Of each number of the context that is a circle, such as the hour of day; None for the others.
     """
 
     def __init__(
@@ -179,11 +181,12 @@ class FittedPosterior(DelegatingPosterior):
         choose: Callable[[Prior], Posterior],
         noise_std: float | None = None,
         prior_mean: PriorMean | None = None,
+        period: Periods | None = None,
     ) -> None:
         require_squarable(problem.actions, "actions")
         self._problem, self._choose = problem, choose
         self._way = mean_way(problem)
-        self._noise_std, self._prior_mean = noise_std, prior_mean
+        self._noise_std, self._prior_mean, self._period = noise_std, prior_mean, period
         self._fit: Fit | None = None
         self._log = False
         self._readings = Readings.none()
@@ -546,6 +549,7 @@ class FittedPosterior(DelegatingPosterior):
             common=True,
             floor=floor,
             reach=REACH,
+            period=self._period,
         )
         return search.run(history, last)[0]
 
@@ -579,7 +583,7 @@ class FittedPosterior(DelegatingPosterior):
 
     def copy(self) -> FittedPosterior:
         """Make an independent twin."""
-        twin = FittedPosterior(self._problem, self._choose, self._noise_std, self._prior_mean)
+        twin = FittedPosterior(self._problem, self._choose, self._noise_std, self._prior_mean, self._period)
         return twin.restore(self.state())
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -613,7 +617,9 @@ class FittedPosterior(DelegatingPosterior):
     def describe(self) -> dict[str, Any]:
         """What it was made with, in JSON values."""
         mean = None if self._prior_mean is None else describe_mean(self._prior_mean)
-        return {"kernel": "auto", "noise_std": self._noise_std, "prior_mean": mean, "inner": self._first_method}
+        circles = {} if self._period is None else {"period": list(self._period)}
+        made_with = {"kernel": "auto", "noise_std": self._noise_std, "prior_mean": mean, "inner": self._first_method}
+        return made_with | circles
 
     def __repr__(self) -> str:
         return f"FittedPosterior({self._fit!r}, now {self._inner!r})"

@@ -65,6 +65,8 @@ def why_not_temporal(kernel: AnyKernel) -> str | None:
             return f"its context part {part.context} is not Matern(nu=0.5), Matern(nu=1.5), Matern(nu=2.5) or None"
         if max(map(np.size, (part.context.length_scale, part.context_shift, part.context_scale))) > 1:
             return "its context has several axes, and time is one number"
+        if part.context_period is not None:
+            return "its context is a circle, and time never returns"
     return None
 
 
