@@ -59,7 +59,7 @@ def test_an_operators_day(server, browser, policy_file):
         dialog.get_by_label("File of the policy").set_input_files(policy_file)
         expect(dialog.get_by_text("It would have paid off here.")).to_be_visible()
         dialog.get_by_label("Id").fill("day")
-        dialog.get_by_label("The machine is at").select_option("100 m")
+        dialog.get_by_label("The machine is at").select_option("100\u00a0m")
         dialog.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("day")
         machine = Machine(server, "day", made=True)
@@ -102,7 +102,7 @@ def test_an_operators_day(server, browser, policy_file):
 
         # Held for an inspection, and handed back.
         page.get_by_role("button", name="Take over").click()
-        confirm(page, "Hold the machine at one setting?", "Hold it there", Setting="250 m", Reason="inspection")
+        confirm(page, "Hold the machine at one setting?", "Hold it there", Setting="250\u00a0m", Reason="inspection")
         expect(page.locator(".order")).to_have_text("Hold 250 m")
         machine.run(1)
         page.get_by_role("button", name="Release").click()
@@ -185,7 +185,7 @@ def test_a_round_in_which_nothing_was_measured_is_skipped_by_hand(server, browse
         dialog.get_by_role("button", name="Enter").click()
         expect(dialog.get_by_role("alert")).to_contain_text("is not a number")
         dialog.get_by_label("Nothing was measured").check()
-        dialog.get_by_label("Setting that ran").select_option(label="200 m")
+        dialog.get_by_label("Setting that ran").select_option(label="200\u00a0m")
         dialog.get_by_role("button", name="Enter").click()
         expect(page.locator(".decisions tbody tr").first).to_contain_text("skipped")
         assert machine.state()["value"] == 200.0

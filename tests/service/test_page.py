@@ -519,7 +519,7 @@ def test_a_controller_is_made_from_a_policys_file(server, browser, policy_file):
         dialog.get_by_label("File of the policy").set_input_files(policy_file)
         expect(dialog.get_by_text("It would have paid off here.")).to_be_visible()
         dialog.get_by_label("Id").fill("from-file")
-        dialog.get_by_label("The machine is at").select_option("100 m")
+        dialog.get_by_label("The machine is at").select_option("100\u00a0m")
         dialog.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("from-file")
         expect(page.get_by_text("It has learned from 30 readings.")).to_be_visible()
