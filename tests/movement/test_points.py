@@ -246,7 +246,7 @@ def test_more_actions_than_the_cache_holds():
 @pytest.mark.kernel
 def test_asking_early_changes_nothing():
     q, costs = np.arange(5.0), np.arange(3.0)
-    lanes._fetch(q, costs, np.array([2, 0, 4, 3], dtype=np.int32))
+    lanes.fetch(q, costs, np.array([2, 0, 4, 3], dtype=np.int32))
     assert_array_equal(q, np.arange(5.0))
     assert_array_equal(costs, np.arange(3.0))
 

@@ -151,7 +151,7 @@ def step(
         else:
             _gather(out, costs, c_above, kappa, rate, shift, child[base : base + slots], s, a, c, d)
         if n > OUT_OF_CACHE and k + 1 < wide.size:
-            _fetch(out, costs, child[begin[k + 1] : begin[k + 2]])
+            fetch(out, costs, child[begin[k + 1] : begin[k + 2]])
         _shift(c, m, L, lowest, highest)
         _start(s, a, c, d, m, L, lowest, highest, b, steepest, mass, slope, target, down, y, few_bits)
         down[:L] = 0.0
@@ -179,7 +179,7 @@ def step(
 
 
 @njit(cache=True)
-def _fetch(q: Array, costs: Array, child: Slots) -> None:
+def fetch(q: Array, costs: Array, child: Slots) -> None:
     """Bring what a block will read into the cache."""
     for v in child:
         prefetch(q, v)
