@@ -247,9 +247,10 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    value: Any
     if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{_MODULES[name]}")
-    if name in _HOME:
+        value = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _HOME:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     elif name == "__version__":
         from importlib.metadata import version
@@ -257,7 +258,7 @@ def __getattr__(name: str) -> Any:
         value = version(__name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
+    globals()[name] = value  # so that it is found at once the next time
     return value
 
 

@@ -229,6 +229,28 @@ def test_side_by_side_the_descent_follows_the_definition():
     assert_allclose(lanes.step(q, costs, 1.0, *tree.lanes), descend(tree, q, costs), atol=1e-9)
 
 
+def test_more_actions_than_the_cache_holds():
+    """Then what the next block reads is asked for early, which changes nothing."""
+    n = lanes.OUT_OF_CACHE + 40_000
+    random = np.random.default_rng(7)
+    parent = np.concatenate([n + random.permutation(n) % (n // 4), np.full(n // 4, n + n // 4), [-1]])
+    weight = np.concatenate([np.full(n, 0.1), np.ones(n // 4), [0.0]])
+    tree = hc.Tree(parent, weight)
+    q, costs = tree.share.copy(), random.random(n)
+    before = q.copy()
+    plain = descent.step(q, costs, 1.5, tree.slot_speed, tree.slot_shift, tree.first_child, tree.children, tree.blocks)
+    assert_allclose(lanes.step(q, costs, 1.5, *tree.lanes), plain, rtol=1e-9, atol=1e-12)
+    assert_array_equal(q, before)
+
+
+@pytest.mark.kernel
+def test_asking_early_changes_nothing():
+    q, costs = np.arange(5.0), np.arange(3.0)
+    lanes.fetch(q, costs, np.array([2, 0, 4, 3], dtype=np.int32))
+    assert_array_equal(q, np.arange(5.0))
+    assert_array_equal(costs, np.arange(3.0))
+
+
 def test_logarithms():
     values = np.concatenate([np.geomspace(1e-300, 1e300, 4001), 1.0 + np.linspace(-1e-9, 1e-9, 101)])
     found = values.copy()

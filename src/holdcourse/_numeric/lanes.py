@@ -19,7 +19,9 @@ delta      active; those of block k from given[k] on. In the first `even` blocks
 =========  =================================================================================  ============
 
 A million actions do not fit the cache, so what counts there is how much is read. Most slots are in even blocks: of each
-of these a round reads q, the cost and `child`, and writes the new q.
+of these a round reads q, the cost and `child`, and writes the new q. It writes where it has just read, in a copy of q:
+actions lie anywhere in memory, and every other place would have to be fetched. What the next block will read comes into
+the cache while the present one is computed.
 
 The other symbols are those of `descent`. Sums are made child after child, so results differ from those of `descent` by
 rounding only.
@@ -32,11 +34,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from holdcourse._numeric.descent import MAX_STEPS, SAFE_EXPONENT, SMALL_STEP, exponentials
+from holdcourse._numeric.prefetch import prefetch
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
 
+OUT_OF_CACHE = 400_000  # actions; fewer are found in the cache without being asked for early
 MANTISSA = (1 << 52) - 1
 SQRT_2 = 1.4142135623730951
 LN2 = 0.6931471805599453
@@ -127,7 +131,7 @@ def step(
 ) -> Array:
     """The new conditional probabilities, (vertices,)."""
     n = costs.size
-    out, c_above = np.empty(q.size), np.empty(q.size - n)
+    out, c_above = q.copy(), np.empty(q.size - n)
     c_above[q.size - n - 1 :] = np.inf  # of the root, which stands for padding; a tree of one leaf has nothing above
     most_slots, most_lanes = 0, 0
     for k in range(wide.size):
@@ -143,9 +147,11 @@ def step(
         base, slots, L, m = begin[k], begin[k + 1] - begin[k], top[k + 1] - top[k], wide[k]
         rate, shift = speed[given[k] : given[k + 1]], delta[given[k] : given[k + 1]]
         if k < even:
-            _gather_leaves(q, costs, kappa, rate, shift, child[base : base + slots], m, L, s, a, c, d)
+            _gather_leaves(out, costs, kappa, rate, shift, child[base : base + slots], m, L, s, a, c, d)
         else:
-            _gather(q, costs, c_above, kappa, rate, shift, child[base : base + slots], s, a, c, d)
+            _gather(out, costs, c_above, kappa, rate, shift, child[base : base + slots], s, a, c, d)
+        if n > OUT_OF_CACHE and k + 1 < wide.size:
+            fetch(out, costs, child[begin[k + 1] : begin[k + 2]])
         _shift(c, m, L, lowest, highest)
         _start(s, a, c, d, m, L, lowest, highest, b, steepest, mass, slope, target, down, y, few_bits)
         down[:L] = 0.0
@@ -170,6 +176,14 @@ def step(
                         out[v] = q[v]
     out[q.size - 1] = 1.0
     return out
+
+
+@njit(cache=True)
+def fetch(q: Array, costs: Array, child: Slots) -> None:
+    """Bring what a block will read into the cache."""
+    for v in child:
+        prefetch(q, v)
+        prefetch(costs, min(v, costs.size - 1))
 
 
 @njit(cache=True, error_model="numpy", inline="always")

@@ -628,7 +628,7 @@ class LowerBound:
 
     def doubted(self) -> frozenset[Told] | None:
         """Of the measurements kept, those that the posterior does not believe; None if it believes all."""
-        return self.posterior.doubted() if isinstance(self.posterior, JudgingPosterior) else None
+        return cast(JudgingPosterior, self.posterior).doubted() if self._judging else None
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Lower bounds of every action's cost in this context."""

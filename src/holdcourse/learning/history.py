@@ -178,7 +178,7 @@ def check_measurement(y: Any) -> float:
 
 def require_squarable(values: ArrayLike, what: str) -> None:
     """Raise where a number is too large to be learned from."""
-    largest = float(np.abs(values).max(initial=0.0))
+    largest = abs(values) if isinstance(values, float) else float(np.abs(values).max(initial=0.0))
     if largest > LARGEST:
         raise InvalidInput(
             f"{what} hold {largest:g}, too large to be squared; change the unit so that numbers stay below {LARGEST:g}"

@@ -290,6 +290,8 @@ class Problem:
         """Return what the move from action i to action j costs."""
         self.check_action(i)
         self.check_action(j)
+        if self._reads_matrix:  # one entry of it is read every round
+            return float(self.distances[i, j])
         return float(self._move_costs(np.array([i]), np.array([j]))[0])
 
     def move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:

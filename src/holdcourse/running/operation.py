@@ -30,7 +30,7 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.deciding.rules import TimedRule
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
-from holdcourse.learning.costs import Profiled, can, has
+from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
@@ -376,7 +376,7 @@ class Operation:
     def measured(self, measurement: float | None, profile: Any, taken: int) -> tuple[float | None, Also]:
         """Return what was measured at `taken`, and at the other actions; a profile tells both."""
         model = self.session.pilot.model
-        if measurement is not None and can(model, Profiled):
+        if measurement is not None and has(model, Profiled):
             at = self.session.policy.problem.actions[taken]
             model.readings_of(at, [check_measurement(measurement)])  # refuses what no profile can hold
         if profile is None:

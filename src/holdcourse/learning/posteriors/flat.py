@@ -215,7 +215,7 @@ class FlatPosterior:
         e = check_context(context, self.layout.dimension)
         y = check_measurement(y)
         excess = y - float(self.prior.mean(e)[action])
-        self._cover(e[None])
+        self._grown(e)
         psi, _ = self._features(e)
 
         a = self.forgetting
