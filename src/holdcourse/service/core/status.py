@@ -467,7 +467,7 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
     return Instruction(order.action, order.limited_by)
 
 
-def _price(settings: Settings) -> str:
+def price_in_words(settings: Settings) -> str:
     """Say what moving costs, in the user's units."""
     units = settings.units
     cost = f" {units.cost or units.measurement}" if units.cost or units.measurement else ""
@@ -545,7 +545,7 @@ def _said_by(settings: Settings, controller: Operation) -> _SettingsView:
             "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
             "limits_in_words": limits.in_words(shown),
-            "price_in_words": _price(settings),
+            "price_in_words": price_in_words(settings),
             "zone": settings.zone or "UTC",
             "context_names": settings.context_names,
             "trial": _trial(settings, problem),
