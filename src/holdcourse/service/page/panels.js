@@ -4,7 +4,7 @@ import { drawn, h, s } from "./dom.js";
 import { headline } from "./trial.js";
 import { costUnit, decimalsFor, faithful, interval, lasting, number, plural, setting, withUnit, worth } from "./words.js";
 
-const tile = (label, value, note, tone = "") =>
+export const tile = (label, value, note, tone = "") =>
   h("div", { class: `tile ${tone}` }, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "small" }, note));
 
 const NOT_MEASURED = "no trial has measured it yet";

@@ -17,6 +17,15 @@ export const STATUS = {
   archived: { word: "archived", long: "It is archived and can only be looked at." },
 };
 
+/** The same of a fleet, whose members are asked and told together. */
+const FLEET_STATUS = {
+  new: { long: "Nobody has asked its members for a decision yet." },
+  ok: { long: "Every decision of its members has been measured or skipped." },
+  waiting: { long: "Members have decided; their measurements have not come in yet." },
+  opening: { long: "Its record is being opened." },
+  broken: { long: "Its record cannot be used. Restore it from a back-up." },
+};
+
 export const MODES = {
   observe: { word: "observe", long: "It learns from what the operator does, and proposes nothing." },
   shadow: { word: "shadow", long: "It decides, and shows what it would do. The machine does not follow." },
@@ -56,6 +65,7 @@ export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
 export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
 
 export const statusOf = (name) => STATUS[name] ?? { word: name, long: "" };
+export const fleetStatus = (name) => FLEET_STATUS[name] ?? { long: "" };
 export const modeOf = (name) => MODES[name] ?? { word: name, long: "" };
 
 /** Who did something: the name of the token, or its id where it has none. */
