@@ -29,6 +29,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
+from holdcourse.deciding.rules import Stay
 from holdcourse.learning.costs import Profiled, calibration_of, has, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
@@ -505,12 +506,17 @@ def _promise(controller: Operation, ledger: Ledger) -> dict[str, Any] | None:
     stands, rule = controller.promise, controller.session.pilot.rule
     if stands is None or not isinstance(rule, Promised):
         return None
-    index = ledger.settings.baseline
+    problem, baseline = controller.session.policy.problem, rule.baseline
+    index = baseline.home if isinstance(baseline, Stay) else None
+    against = "staying" if isinstance(baseline, Stay) else "the policy that is its baseline"
+    if index is not None:
+        against = f"always running {shown_problem(problem, ledger.settings).named(index)}"
     withheld = estimates.trouble(ledger.watched, ledger.alarms) is not None
     return {
         "at_most": rule.at_most,
         "budget": rule.budget,
-        "baseline": None if index is None else plain_value(controller.session.policy.problem.value(index)),
+        "against": against,
+        "baseline": None if index is None else plain_value(problem.value(index)),
         "baseline_index": index,
         "estimated_saved": None if withheld else finite(stands.saved) or 0.0,
         "estimated_doubt": None if withheld else finite(stands.doubt) or 0.0,

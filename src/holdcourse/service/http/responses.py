@@ -273,6 +273,7 @@ class Promise(Answer):
 
     at_most: float = Field(description="Share of the baseline's bill by which it may be exceeded.")
     budget: float | None = Field(description="What may be spent in advance besides; null: the share of some rounds.")
+    against: str = Field(description="The baseline in words.")
     baseline: Value | None = Field(
         description="The setting at which the baseline stays; null: where it began, or the baseline is a policy."
     )

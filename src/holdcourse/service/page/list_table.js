@@ -8,7 +8,7 @@ export const cell = (label, ...children) => h("td", { role: "cell", "data-label"
 
 /** The first cell of a row: the name, which leads to the view of its own, and the id where that is another. */
 export const nameCell = (address, { id, name }) =>
-  h("th", { scope: "row", role: "rowheader" }, h("a", { href: address }, name), name !== id && h("span", { class: "small" }, id));
+  h("th", { scope: "row", role: "rowheader" }, h("a", { href: address }, name.trim() || id), name !== id && h("span", { class: "small" }, id));
 
 /** `cells(one)` are those of a row; `first` are the states that need somebody, which come first. */
 export function listTable({ caption, columns, cells, first }) {

@@ -14,9 +14,9 @@ let view = null;
 function show(first) {
   if (location.hash === "#main") return; // the skip link, not a view
   view?.stop();
-  const found = /^#\/([cf])\/(.+)$/.exec(location.hash);
+  const found = /^#\/([cf])\/([a-z0-9_-]+)$/.exec(location.hash); // as ids are; whatever else was typed leads to all of them
   const one = { c: controllerView, f: fleetView };
-  view = found ? one[found[1]](main, decodeURIComponent(found[2])) : controllersView(main);
+  view = found ? one[found[1]](main, found[2]) : controllersView(main);
   // Whoever reads by ear or keyboard starts at the new view's heading; the first view starts where the browser does.
   if (!first) {
     view.title.focus({ preventScroll: true });

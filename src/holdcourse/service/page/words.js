@@ -8,7 +8,7 @@ export { exactTime, localTime } from "./zone.js";
 
 export const STATUS = {
   new: { word: "new", long: "Nobody has asked it for a decision yet." },
-  ok: { word: "running", long: "The last decision has been measured." },
+  ok: { word: "running", long: "The last decision has been measured or skipped." },
   waiting: { word: "waiting", long: "A decision has been made; its measurement has not come in yet." },
   stale: { word: "stale", long: "No measurement came in within the deadline." },
   silent: { word: "silent", long: "Nobody has asked within the deadline after the last round." },
