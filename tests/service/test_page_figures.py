@@ -193,3 +193,20 @@ def test_who_may_not_command_is_told_what_the_token_lets_him_do(called, tell, wo
         f"(() => {{ const p = m.controls(); p.update({state}, {{ admin: false, tell: {tell} }}); return p.node; }})()"
     )
     assert f"Your token {words}" in called("controls", f"{code}.textContent")
+
+
+def test_what_cannot_be_shown_is_no_lost_connection(called):
+    """A record that is broken: the service answers, and says why."""
+    code = """(async () => {
+        const real = window.fetch;
+        const said = { error: { code: "broken", message: "mill cannot be opened: it is damaged" } };
+        window.fetch = async () => new Response(JSON.stringify(said), { status: 503 });
+        const link = m.connect("controllers/mill/events", () => {}, () => {});
+        while (document.getElementById("banner").hidden) await new Promise((next) => setTimeout(next, 10));
+        link.stop();
+        window.fetch = real;
+        return document.getElementById("banner").textContent;
+    })()"""
+    banner = called("connection", code)
+    assert banner.startswith("This cannot be shown now: mill cannot be opened: it is damaged.")
+    assert "out of date" not in banner
