@@ -54,6 +54,9 @@ def test_it_decides_as_the_fleet_in_this_process(service, tmp_path):
             pumps.tell(measured, mask, call=found.call)
         here.tell(measured)
     assert by_options.members()["action"] == here.action.tolist()
+    said = []
+    found = by_file.verify(full=True, progress=lambda share, words: said.append(share))
+    assert (found["ok"], found["events"]) == (True, 11)
     assert by_options.ask([[0.5]] * COUNT).probabilities is None
     assert by_options.state()["next_call"] == 6
     assert [each["id"] for each in service.fleets()] == ["by-file", "by-options"]

@@ -769,6 +769,21 @@ WRONG_QUESTIONS = [
 ]
 
 
+@pytest.mark.parametrize("make", [hc.gp_md, hc.cgp_lcb, hc.proximal_lcb, hc.planner, hc.recommended])
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [(None, 1.0, "there was no context so far"), (1.0, [1.0, 2.0], "a context must be 1 number, got")],
+)
+def test_what_could_not_be_told_is_not_answered(make, first, then, message):
+    """Before the first fit no kernel knows how many numbers a context has; the readings do."""
+    controller = hc.Controller(make(hc.Problem([0.0, 1.0, 2.0], scale=0.1)))
+    controller.tell(controller.ask(first).id, 1.0)
+    with pytest.raises(InvalidInput, match=message):
+        controller.ask(then)
+    controller.tell(controller.ask(first).id, 2.0)
+    assert controller.session.round == 2
+
+
 @pytest.mark.parametrize("method", ["exact", "flat"])
 @pytest.mark.parametrize(("wrong", "message"), WRONG_QUESTIONS)
 def test_wrong_questions_change_nothing(wrong, message, method):

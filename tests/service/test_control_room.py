@@ -188,6 +188,8 @@ def test_a_round_in_which_nothing_was_measured_is_skipped_by_hand(server, browse
         dialog.get_by_label("Setting that ran").select_option(label="200\u00a0m")
         dialog.get_by_role("button", name="Enter").click()
         expect(page.locator(".decisions tbody tr").first).to_contain_text("skipped")
+        expect(page.locator(".readout")).to_contain_text("Round 0: 200\u00a0m, skipped")
+        expect(page.get_by_text("The last decision has been measured or skipped.")).to_be_visible()
         assert machine.state()["value"] == 200.0
 
 

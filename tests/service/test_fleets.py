@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sqlite3
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -20,8 +21,8 @@ from holdcourse.errors import DiskFull
 from holdcourse.running.events import FleetAsk, FleetCreated
 from holdcourse.running.file_storage import FileStorage
 from holdcourse.running.log import Log
+from holdcourse.service.core import fleet_sums, tokens
 from holdcourse.service.core import fleets as fleets_module
-from holdcourse.service.core import tokens
 from holdcourse.service.core.fleet_requests import MAX_MEMBERS
 
 COUNT = 5
@@ -204,7 +205,8 @@ def test_tokens_say_who_may_do_what_and_the_record_says_who_did(tmp_path):
         do(client, "pumps", "ask", context=0.5)
         do(client, "pumps", "tell", call=0, measurements=[1.0] * COUNT)
         with Client(url, other) as stranger, Client(url) as nobody:
-            for path in ("/fleets/pumps", "/fleets/pumps/members", "/fleets/pumps/backup"):
+            for what in ("", "/members", "/sums", "/events", "/verify", "/backup"):
+                path = f"/fleets/pumps{what}"
                 assert stranger.get(path).status_code == 403
                 assert nobody.get(path).status_code == 401
             do(stranger, "pumps", "ask", context=0.5, status=403)
@@ -212,6 +214,9 @@ def test_tokens_say_who_may_do_what_and_the_record_says_who_did(tmp_path):
             assert stranger.get("/fleets").json() == {"fleets": []}
             assert nobody.get("/fleets").status_code == 401
         assert client.get("/fleets/pumps/backup").status_code == 403
+        assert client.get("/fleets/pumps/verify").json()["ok"]
+        assert client.get("/fleets/pumps/verify?full=true").status_code == 403
+        assert chief.get("/fleets/pumps/verify?full=true").json()["ok"]
         copy = ZipFile(BytesIO(chief.get("/fleets/pumps/backup").content))
         assert client.delete("/fleets/pumps?name=pumps&reason=gone").status_code == 403
     copy.extractall(tmp_path / "copy")
@@ -283,6 +288,77 @@ def test_a_full_disk_is_said_and_nothing_has_happened(client, name, monkeypatch)
     assert do(client, name, "ask", context=0.5)["call"] == 0
 
 
+def test_its_record_is_verified(client, name):
+    create(client, name)
+    assert "all 0 decisions come out the same" in see(client, name, "/verify")["message"]
+    for t in range(3):
+        found = do(client, name, "ask", context=t / 3, mask=None if t else [True] * 4 + [False], answer=["action"])
+        do(client, name, "tell", call=t, measurements=measured(found["action"], t))
+    found = see(client, name, "/verify")
+    words = "every event is as it was written, and all 14 decisions come out the same when repeated"
+    assert found == {"ok": True, "events": 7, "epochs": 1, "message": words}
+    read = see(client, name, "/verify?full=false")
+    assert read["message"] == "every event is as it was written; its 3 calls were not repeated (full=true repeats them)"
+
+
+def test_a_record_that_was_changed_does_not_verify(tmp_path):
+    with served(tmp_path / "data") as url, Client(url) as client:
+        create(client, "pumps")
+        do(client, "pumps", "ask", context=0.5)
+        with sqlite3.connect(tmp_path / "data" / "fleets" / "pumps" / "epoch-0001.db") as forger:
+            forger.execute("UPDATE events SET body = replace(body, '[0.5]', '[0.6]') WHERE kind = 'fleet_ask'")
+        found = see(client, "pumps", "/verify")
+        assert (found["ok"], "event 2" in found["message"]) == (False, True), found
+
+
+def test_what_members_measured_and_moved_is_summed_up_from_the_record(tmp_path, monkeypatch):
+    with served(tmp_path / "data") as url, Client(url) as client:
+        create(client, "pumps", start=1.0)
+        assert see(client, "pumps", "/sums")["events"] == 1
+        total, movement, moves, before = 0.0, 0.0, 0, [1] * COUNT
+        for t in range(4):
+            now = do(client, "pumps", "ask", context=t / 4, answer=["action"])["action"]
+            values = [None if k == t else y for k, y in enumerate(measured(now, t))]
+            do(client, "pumps", "tell", call=t, measurements=values)
+            total += sum(y for y in values if y is not None)
+            movement += sum(0.1 * abs(a - b) for a, b in zip(before, now, strict=True))
+            moves, before = moves + sum(a != b for a, b in zip(before, now, strict=True)), now
+            found = see(client, "pumps", "/sums")
+            assert (found["measurements"], found["skipped"], found["moves"]) == (4 * t + 4, t + 1, moves)
+            assert found["measurements_sum"] == pytest.approx(total)
+            assert found["movement"] == pytest.approx(movement)
+        state = see(client, "pumps")
+        assert state["at"] == [before.count(k) for k in range(4)]
+        assert (state["rounds"], state["start"]) == ([4, 4], 1.0)
+        assert state["price_in_words"] == "0.1 for each unit of a setting"
+        whole = found
+    monkeypatch.setattr(fleet_sums, "AT_ONCE", 8)
+    with served(tmp_path / "data") as url, Client(url) as client:  # after a restart, a part with every look
+        parts = [see(client, "pumps", "/sums") for _ in range(5)]
+        assert [part["seen"] for part in parts] == [3, 5, 7, 9, 9]
+        assert parts[-1] == whole
+
+
+def test_who_watches_hears_of_fleets(client, name):
+    heard = []
+    with client.stream("GET", "/events") as everything:
+        lines = everything.iter_lines()
+        next(lines)
+        create(client, name)
+        do(client, name, "ask", context=0.5)
+        with client.stream("GET", f"/fleets/{name}/events") as own:
+            own_lines = own.iter_lines()
+            next(own_lines)
+            client.delete(f"/fleets/{name}", params={"name": name, "reason": "gone"})
+            one = next(line for line in own_lines if line.startswith("data:"))
+        while len(heard) < 3:
+            line = next(lines)
+            if line.startswith("data:") and name in line:
+                heard.append(json.loads(line[5:]))
+    assert [(each["fleet"], each.get("next_call")) for each in heard] == [(name, 0), (name, 1), (name, None)]
+    assert json.loads(one[5:]) == heard[-1] == {"fleet": name, "deleted": True}
+
+
 def test_the_description_names_every_address(client):
     described = client.get("/openapi.json").json()
     paths = {path for path in described["paths"] if path.startswith("/fleets")}
@@ -290,6 +366,9 @@ def test_the_description_names_every_address(client):
         "/fleets",
         "/fleets/{fleet}",
         "/fleets/{fleet}/members",
+        "/fleets/{fleet}/sums",
+        "/fleets/{fleet}/events",
+        "/fleets/{fleet}/verify",
         "/fleets/{fleet}/ask",
         "/fleets/{fleet}/tell",
         "/fleets/{fleet}/backup",

@@ -141,6 +141,22 @@ def test_a_long_record_is_verified_by_a_job_with_progress(client, name):
     assert over(client, posted.json())["result"]["ok"]
 
 
+def test_the_record_of_a_large_fleet_is_verified_by_a_job(client, name, monkeypatch):
+    fleet = {key: value for key, value in QUICK.items() if key != "id"} | {"id": name, "count": 3}
+    client.checked(client.post("/fleets", json=fleet), 201)
+    for t in range(2):
+        client.checked(client.post(f"/fleets/{name}/ask", json={"context": t / 2}), 200)
+        client.checked(client.post(f"/fleets/{name}/tell", json={"call": t, "measurements": [1.0, None, 2.0]}), 200)
+    monkeypatch.setattr(inspection, "AT_ONCE_DECIDED", 0.08)  # nine members' decisions count as 0.09
+    key = {"Idempotency-Key": f"{name}-check"}
+    begun = client.post(f"/fleets/{name}/verify", json={}, headers=key)
+    assert (begun.status_code, begun.json()["kind"], begun.json()["controller"]) == (202, "verify", name)
+    assert client.post(f"/fleets/{name}/verify", json={}, headers=key).json()["id"] == begun.json()["id"]
+    found = over(client, begun.json())
+    assert (found["status"], found["result"]["ok"], found["result"]["events"]) == (200, True, 5)
+    assert "all 6 decisions come out the same" in found["result"]["message"]
+
+
 def test_progress_only_grows_and_says_what_is_done():
     said = []
     from holdcourse.learning.fitting.search import followed

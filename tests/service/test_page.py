@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 from service.browsing import CHROMIUM, COLOURS, FAINT_TEXT, HEIGHTS, Machine, controller_page, page_of
+from service.running import KERNEL
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
@@ -633,9 +634,79 @@ def test_who_may_only_look_sees_no_button_that_would_be_refused(server, browser)
         expect(page.get_by_role("button", name="New controller")).to_be_hidden()
         controller_page(page, server, "looked-at")
         expect(page.get_by_text("Your token only lets you look")).to_be_visible()
-        for name in ("act", "Take over", "Begin a trial", "take back"):
+        for name in ("act", "Take over", "Begin a trial", "take back", "Save a copy"):
             expect(page.get_by_role("button", name=name)).to_have_count(0)
     with page_of(browser, server.token) as page:
         controller_page(page, server, "looked-at")
-        expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
-        expect(page.get_by_role("button", name="Take back the measurement of round 0")).to_be_visible()
+        for name in ("Begin a trial", "Take back the measurement of round 0", "Save a copy"):
+            expect(page.get_by_role("button", name=name)).to_be_visible()
+
+
+MEMBERS = 60
+PUMPS = {
+    "id": "pumps",
+    "name": "Pumps <b>& fans</b>",
+    "count": MEMBERS,
+    "actions": [0.0, 1.0, 2.0],
+    "scale": 0.5,
+    "policy": "gp-md",
+    "options": {"kernel": KERNEL.to_json(), "noise_std": 0.1, "context_bounds": [[0.0, 1.0]]},
+    "units": {"action": "bar", "measurement": "kWh"},
+    "seed": 7,
+}
+
+
+def test_a_fleet_is_listed_looked_at_and_checked(server, browser):
+    client, question = server.client, {"context": 0.5, "answer": ["action"], "allowed": [1.0, 2.0]}
+    with page_of(browser, server.token) as page:
+        page.goto(server.url)
+        page.get_by_text("live", exact=True).wait_for()
+        client.checked(client.post("/fleets", json=PUMPS), 201)
+        row = page.get_by_role("row").filter(has_text="Pumps <b>& fans</b>")
+        expect(row).to_contain_text("new")
+        first = client.checked(client.post("/fleets/pumps/ask", json=question), 200)
+        expect(row).to_contain_text("60 measurements")
+        expect(page.get_by_text("1 fleet with 60 members.")).to_be_visible()
+        row.get_by_role("link").click()
+
+        expect(page.get_by_role("heading", level=1)).to_have_text("Pumps <b>& fans</b>")
+        tile = page.locator(".tile")
+        expect(tile.filter(has_text="Measurements awaited")).to_contain_text("100\u00a0% of the members")
+        told = [k < 40 for k in range(MEMBERS)]
+        body = {"call": 0, "measurements": [None] + [2.0] * 59, "mask": told}
+        client.checked(client.post("/fleets/pumps/tell", json=body), 200)
+        expect(tile.filter(has_text="Measurements awaited")).to_contain_text("20")
+        expect(tile.filter(has_text="Service cost")).to_contain_text("78.0\u00a0kWh")
+        expect(tile.filter(has_text="Service cost")).to_contain_text("39 measurements, 1 skipped, 2.00\u00a0kWh each")
+        moved = sum(0.5 * action for action in first["action"])
+        expect(tile.filter(has_text="Movement cost")).to_contain_text(f"{moved:.1f}\u00a0kWh60 moves")
+
+        bars = page.get_by_role("table", name="Where 60 members are now").locator("tbody tr")
+        shown = [int(text) for text in bars.locator("td:nth-child(3)").all_inner_texts()]
+        assert shown == [first["action"].count(k) for k in range(3)]
+        facts = page.get_by_role("region", name="What is set up")
+        for words in ("0, 1, 2\u00a0bar", "0.5 kWh for each bar", "GP-MD", "7 to 66, one for each member"):
+            expect(facts).to_contain_text(words)
+
+        rows = page.locator(".members tbody tr")
+        expect(rows).to_have_count(25)
+        page.get_by_role("button", name="Next").click()
+        expect(rows.first.get_by_role("rowheader")).to_have_text("25")
+        page.get_by_label("Show members").select_option("whose measurement is awaited")
+        expect(page.get_by_text("1 to 20 of 20 that fit")).to_be_visible()
+        expect(rows.first).to_contain_text("awaited")
+        page.get_by_label("from number").fill("55")
+        expect(rows.locator("th")).to_have_text(["55", "56", "57", "58", "59"])
+
+        page.get_by_role("button", name="Check the record").click()
+        expect(page.get_by_text("all 60 decisions come out the same when repeated")).to_be_visible()
+        page.emulate_media(reduced_motion="reduce")  # else colours take a moment
+        page.get_by_role("button", name="light / dark").click()
+        assert page.evaluate(FAINT_TEXT) == []
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+        client.delete("/fleets/pumps", params={"name": PUMPS["name"], "reason": "sold"})
+        expect(page.get_by_role("heading", level=1)).to_have_text("Controllers")
+        page.get_by_text("Journal of the service").click()
+        expect(page.get_by_text("a fleet, was deleted, with 60 members and 60 decisions.")).to_be_visible()

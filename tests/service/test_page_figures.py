@@ -58,6 +58,8 @@ def test_numbers_that_differ_look_different(called, values, shown):
         ("m.share(0.004)", "<\u00a01\u00a0%"),
         ("m.share(0.996)", ">\u00a099\u00a0%"),
         ("m.share(1)", "100\u00a0%"),
+        ("m.number(0.9999999999999998)", "1.00"),
+        ("m.number(0.998)", "0.998"),
         ("m.short(100.00001)", "100.00001"),
         ("m.short(0.1 + 0.2)", "0.3"),
         ("m.interval({ value: 0.04, low: 0.01, high: 0.2 }, 'kWh').ends", "+0.010 to +0.200\u00a0kWh"),
@@ -135,3 +137,76 @@ def test_long_pauses_are_cut_and_every_round_has_its_place(called):
     steps = [b - a for a, b in pairwise(left)]
     assert steps[0] == steps[1] == pytest.approx(10.0)
     assert (steps[3], steps[5]) == (pytest.approx(40.0), pytest.approx(2.5))
+
+
+def test_a_single_round_stands_at_its_own_time(called):
+    """Nobody knows how long it lasts, so there is no time after it on the axis."""
+    code = """(() => {
+        const said = [];
+        const g = { fillText: (text) => said.push(text), fillRect: () => {}, measureText: () => ({ width: 30 }) };
+        const area = { g, x0: 70, x1: 700, y0: 0, y1: 100, w: 714 };
+        const rows = [{ round: 0, at: "2026-03-01T14:37:50Z" }];
+        m.timeAxis(area, rows, m.columns(area, rows, true));
+        return said;
+    })()"""
+    called("zone", "m.useZone('UTC')")
+    assert called("time_axis", code) == ["UTC", "14:37", "1 Mar"]
+
+
+STANDS = {"at_most": 0.02, "budget": None, "against": "always running 40 mm", "estimated_saved": None}
+
+
+@pytest.mark.parametrize(
+    ("stands", "words"),
+    [
+        ({"allowed": 0.0, "left": 0.0}, "above always running 40 mm. There is no allowance yet"),
+        ({"allowed": 5.0, "left": 0.0}, "The allowance is used up"),
+        ({"allowed": 5.0, "left": 5.0}, "All of the allowance of 5.00 is left"),
+        ({"allowed": 5.0, "left": 2.0}, "2.00 of 5.00 of the allowance are left"),
+    ],
+)
+def test_a_promise_says_what_it_is_against_and_what_is_left(called, stands, words):
+    state = json.dumps({"promise": STANDS | stands, "calibration": None, "actions": [1, 2], "units": {}, "trial": None})
+    assert words in called(
+        "panels", f"(() => {{ const p = m.promise(); p.update({state}); return p.node; }})().innerText"
+    )
+
+
+def test_who_holds_the_machine_is_said_with_when_that_was_set(called):
+    held = {"setting": 2.0, "reason": "storm", "by": {"name": "night"}, "since": "2020-01-01T00:00:00Z"}
+    state = json.dumps({"override": held, "instruction": {"value": 2.0}, "units": {}, "status": "held"})
+    code = (
+        "(() => { const p = m.instructionPanel();"
+        f" p.update({{ state: {state}, rows: [{{ at: new Date().toISOString() }}] }}); return p.node.textContent; }})()"
+    )
+    said = called("instruction", code)
+    assert "Hold 2" in said
+    assert "Held by night: storm. Set " in said
+    assert "days ago." in said
+    assert "Decided" not in said
+
+
+@pytest.mark.parametrize(("tell", "words"), [("true", "lets you enter readings"), ("false", "only lets you look")])
+def test_who_may_not_command_is_told_what_the_token_lets_him_do(called, tell, words):
+    state = "{ mode: 'act', override: null, trial: null, archived: null }"
+    code = (
+        f"(() => {{ const p = m.controls(); p.update({state}, {{ admin: false, tell: {tell} }}); return p.node; }})()"
+    )
+    assert f"Your token {words}" in called("controls", f"{code}.textContent")
+
+
+def test_what_cannot_be_shown_is_no_lost_connection(called):
+    """A record that is broken: the service answers, and says why."""
+    code = """(async () => {
+        const real = window.fetch;
+        const said = { error: { code: "broken", message: "mill cannot be opened: it is damaged" } };
+        window.fetch = async () => new Response(JSON.stringify(said), { status: 503 });
+        const link = m.connect("controllers/mill/events", () => {}, () => {});
+        while (document.getElementById("banner").hidden) await new Promise((next) => setTimeout(next, 10));
+        link.stop();
+        window.fetch = real;
+        return document.getElementById("banner").textContent;
+    })()"""
+    banner = called("connection", code)
+    assert banner.startswith("This cannot be shown now: mill cannot be opened: it is damaged.")
+    assert "out of date" not in banner

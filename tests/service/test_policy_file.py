@@ -225,6 +225,10 @@ def test_any_policy_of_the_table_can_be_sent(client, name, tmp_path):
         own = f"{name}-{kind}"
         state = create(client, own, content_of(policy, tmp_path / f"{kind}.policy"))
         assert state["actions"] == [policy.problem.value(k) for k in range(policy.problem.n)]
+        if kind == "rec":  # the promise is against what the history says, and not against staying
+            promise = state["promise"]
+            assert promise["against"] == f"always running {promise['baseline']}"
+            assert f"the bill of fixed at {promise['baseline']}" in state["explains_itself"]
         here = hc.Controller(hc.load_policy(tmp_path / f"{kind}.policy"))
         for t in range(8):
             remote, local = client.round(own, 0.1 * t, 1.0 + t % 3), here.ask(0.1 * t)

@@ -30,10 +30,10 @@ def ready(url):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": "Up"}, "id must match"),
-        ({"id": "../x"}, "id must match"),
-        ({"id": "a" * 65}, "id must match"),
-        ({"id": ""}, "id must match"),
+        ({"id": "Up"}, "id must be 1 to 64 small letters"),
+        ({"id": "../x"}, "id must be 1 to 64 small letters"),
+        ({"id": "a" * 65}, "id must be 1 to 64 small letters"),
+        ({"id": ""}, "id must be 1 to 64 small letters"),
         ({"actions": []}, "actions"),
         ({"actions": None}, "actions are missing"),
         ({"actions": [1.0, 1.0]}, "same coordinates"),
@@ -88,7 +88,7 @@ def ready(url):
         ({"history_index": [[0, 0.5]]}, "history_index.0"),
         ({"history": [[9, 0.5, 1.0]]}, "history=9.0 is not a setting"),
         ({"history": [[0, 0.5]]}, "history.0"),
-        ({"history_index": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "a context must be 1 numbers"),
+        ({"history_index": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "a context must be 1 number, got [0.5, 0.5]"),
         ({"actions": {"codec": 5}}, "actions.codec must be a list of numbers or an object, got 5"),
         ({"actions": {"codec": {"values": [1, 2], "chnge": 1}}}, "actions.codec.chnge is not known here, got 1"),
         (
@@ -100,6 +100,10 @@ def ready(url):
             "actions.codec.values.1 must be a number, true or false or a text, got None",
         ),
         ({"unknown": 1}, "unknown is not known here, got 1"),
+        ({"id": "Turm"}, "id must be 1 to 64 small letters, digits, - or _, got 'Turm'"),
+        ({"name": "two\nlines"}, "name must be one line of text without control characters; leave out '\\n'"),
+        ({"name": "\u202eelddim"}, "leave out '\\u202e'"),  # it would turn what stands beside it
+        ({"labels": ["a", "b", " ", "d"]}, "labels.2 must not be blank"),
     ],
 )
 def test_a_wrong_config_names_what_is_wrong(ready, change, words):
@@ -129,6 +133,30 @@ def test_a_wrong_config_names_what_is_wrong(ready, change, words):
 )
 def test_a_wrong_question_is_refused_in_words(ready, body, message):
     assert ready.do("there", "ask", status=422, **body)["message"] == message
+
+
+def test_a_name_of_blanks_is_no_name_and_others_stay_as_people_write_them(client, name):
+    assert client.create(id=name, name="   ")["name"] == name
+    assert client.change(name, name=" M\u00fchle 7 \U0001f469\u200d\U0001f527 ")["name"] == (
+        "M\u00fchle 7 \U0001f469\u200d\U0001f527"
+    )
+
+
+def test_ids_and_reasons_are_refused_in_words(ready):
+    assert ready.do("there", "retract", 422, decision="7", reason="x")["message"] == (
+        "decision must be the id of a decision, such as r12, got '7'"
+    )
+    assert (
+        ready.do("there", "retract", 422, decision="r0", reason=" ")["message"] == "reason must not be blank, got ' '"
+    )
+    assert "must be 1 to 64 small letters" in ready.see("There", "state", status=422)["message"]
+
+
+def test_who_asked_without_a_context_is_told_why_there_can_be_none_later(client, name):
+    client.create(id=name, options={})
+    client.do(name, "tell", decision=client.do(name, "ask")["decision"], measurement=1.0)
+    message = client.do(name, "ask", 422, context=1.0)["message"]
+    assert message.startswith("there was no context so far, so there can be none now, got 1.0; leave it out")
 
 
 def test_no_message_shows_what_we_call_a_type():

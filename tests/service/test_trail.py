@@ -35,6 +35,9 @@ def test_everything_that_people_do_is_in_the_trail_with_name_and_reason(tmp_path
             room.change("mill", trial=None)
             room.change("mill", zone="Europe/Berlin", name="Mill")
             night.do("mill", "episode", start=1.0)
+            night.do("mill", "ask", context=0.5)
+            night.do("mill", "skip", decision="r1")
+            night.do("mill", "episode", start=2.0, force=True, reason="a new roll")
             scada.round("mill", 0.5, 2.0)
             scada.do("mill", "retract", decision="r0", reason="the sensor was unplugged", status=200)  # again: nothing
             found = scada.see("mill", "audit")
@@ -52,6 +55,11 @@ def test_everything_that_people_do_is_in_the_trail_with_name_and_reason(tmp_path
                 ("trial", "control room", ""),
                 ("settings", "control room", ""),
                 ("episode", "night shift", ""),
+                ("episode", "night shift", "a new roll"),
+            ]
+            assert [deed["words"] for deed in deeds[-2:]] == [
+                "A new episode began at 1 m.",
+                "A new episode began at 2 m, forced, whatever the limits say.",
             ]
             assert [deed["words"] for deed in deeds[1:6]] == [
                 "The measurement 1 of round 0 was taken back.",
@@ -63,7 +71,7 @@ def test_everything_that_people_do_is_in_the_trail_with_name_and_reason(tmp_path
             assert deeds[6]["words"] == "The price of moving was changed: scale from 0.1 to 0.25."
             assert (deeds[7]["words"], deeds[8]["words"]) == ("A trial was begun.", "The trial was ended.")
             assert deeds[9]["changed"]["zone"] == {"from": None, "to": "Europe/Berlin"}
-            assert [deed["epoch"] for deed in deeds] == [1, 1, 1, 1, 1, 2, 3, 4, 5, 5, 5]
+            assert [deed["epoch"] for deed in deeds] == [1, 1, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5]
 
             # by kind, by person, page by page
             only = room.see("mill", "audit", kind=["mode", "price"])["deeds"]

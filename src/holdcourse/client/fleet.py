@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -29,6 +29,12 @@ class Requests(Protocol):
         is_long: bool = False,
     ) -> dict[str, Any]:
         """Send a request until it is answered."""
+        ...
+
+    def work(
+        self, path: str, body: Mapping[str, Any], progress: Callable[[float, str], None] | None = None
+    ) -> dict[str, Any]:
+        """Send something that may take long, and follow the job that it becomes."""
         ...
 
 
@@ -139,6 +145,20 @@ class RemoteFleet:
     def members(self) -> dict[str, Any]:
         """Where every member is, and which wait for their measurement: lists by name."""
         return self.service.request("GET", self._address("/members"))
+
+    def verify(
+        self, *, full: bool | None = None, progress: Callable[[float, str], None] | None = None
+    ) -> dict[str, Any]:
+        """Check that the record is whole: `ok`, `events` and `message`.
+
+        Parameters
+        ----------
+        full
+            Whether every call is decided again; None: where the record is short. True needs an admin's token.
+        progress
+            Called with how much of the work is done, from 0 to 1, and what is being done.
+        """
+        return self.service.work(self._address("/verify"), {"full": full}, progress)
 
     def delete(self, name: str, reason: str) -> dict[str, Any]:
         """Delete the fleet with its record, for good; `name` is its name, typed again."""

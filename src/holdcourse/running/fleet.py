@@ -189,6 +189,11 @@ class Fleet:
         return len(self._starts)
 
     @property
+    def starts(self) -> Ints:
+        """Return where each member was before its first round, by index, (count,)."""
+        return self._starts.copy()
+
+    @property
     def in_lockstep(self) -> bool:
         """Return whether members are stepped together in compiled code; else they take turns."""
         return self._rules is not None

@@ -41,7 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import prefixed, require_arrays, under
 from holdcourse.learning.fitting.search import Fit, Search, fit_from_json, fit_to_json
-from holdcourse.learning.history import History, check_context, check_measurement, require_squarable
+from holdcourse.learning.history import History, check_context, check_measurement, context_rows, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel, Periods
 from holdcourse.learning.posteriors.exact import Prior, PriorMean, describe_mean
 from holdcourse.learning.posteriors.protocol import BatchPosterior, Posterior, Told, predict_some
@@ -263,10 +263,14 @@ class FittedPosterior(DelegatingPosterior):
 
     def predict(self, context: Any) -> tuple[Array, Array]:
         """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        if self._fit is None:  # what answers then knows no contexts, and one that could not be told must not be asked
+            check_context(context, self._readings.dimension)
         return self._in_unit(*self._inner.predict(context))
 
     def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        if self._fit is None:
+            context_rows(contexts, self._readings.dimension)
         return self._in_unit(*self._inner.predict_at(contexts))
 
     def predict_of(self, contexts: ArrayLike, actions: NDArray[np.int64]) -> tuple[Array, Array]:

@@ -25,6 +25,7 @@ from holdcourse.service.core.planning import planned
 from holdcourse.service.core.processes import Workers
 from holdcourse.service.core.requests import Config, PlanGiven
 from holdcourse.service.core.requests import plain as plain_request
+from holdcourse.service.core.store import Store
 
 AT_ONCE = 100  # measurements that a controller may start from while its client waits
 
@@ -77,11 +78,13 @@ def _sent(config: Config) -> tuple[str, bytes]:
     return text, hashlib.sha256(text.encode()).digest()
 
 
-async def verify(controllers: Controllers, name: str, full: bool | None, key: str | None, caller: Caller) -> Job:
-    """Begin to verify a controller's records."""
+async def verify(
+    controllers: Controllers, store: Store, name: str, full: bool | None, key: str | None, caller: Caller
+) -> Job:
+    """Begin to verify the records of a controller, or of a fleet, which are in `store`."""
 
     async def doing(job: Job, workers: Workers) -> JobResult:
-        paths = [str(path) for path in await run_sync(controllers.store.epochs, name)]
+        paths = [str(path) for path in await run_sync(store.epochs, name)]
         return JobResult(await workers.do("verify", {"paths": paths, "full": full}, _teller(job)))
 
     return await controllers.jobs.begin("verify", name, json.dumps(full).encode(), key, caller, doing)

@@ -226,9 +226,9 @@ class Latency:
 
 
 class Message(NamedTuple):
-    """What watchers are told of one change on a controller; `data` is JSON."""
+    """What watchers are told of one change on a controller or a fleet, by its name; `data` is JSON."""
 
-    controller: str
+    name: str
     kind: str
     data: str
 
@@ -245,10 +245,10 @@ class Broadcast:
         """Hand over in the running loop from now on."""
         self._loop = asyncio.get_running_loop()
 
-    def publish(self, controller: str, kind: str, data: dict[str, Any]) -> None:
-        """Tell all who watch this controller; may be called from any thread."""
+    def publish(self, name: str, kind: str, data: dict[str, Any], of: str = "controller") -> None:
+        """Tell all who watch the controller, or the fleet, of this name; may be called from any thread."""
         if self._loop is not None and self._watchers and not self._closed:
-            message = Message(controller, kind, json.dumps({"controller": controller, **data}))
+            message = Message(name, kind, json.dumps({of: name, **data}))
             self._loop.call_soon_threadsafe(self._hand_out, message)
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class Broadcast:
 
     def _hand_out(self, message: Message) -> None:
         for queue, wants in self._watchers.items():
-            if wants(message.controller):
+            if wants(message.name):
                 if queue.full():
                     _end(queue)
                 else:

@@ -37,9 +37,10 @@ from holdcourse.service.core import configuration, requests
 from holdcourse.service.core.clients import SERVICE, Caller, Lane
 from holdcourse.service.core.controllers import HEAVY, MAX_WAITING, WAITING_EACH, Controllers
 from holdcourse.service.core.fleet_requests import FleetAskGiven, FleetGiven, FleetTellGiven
+from holdcourse.service.core.fleet_sums import FleetSums
 from holdcourse.service.core.ledger import plain_value
 from holdcourse.service.core.refusals import Broken, NotOpenYet, Unknown
-from holdcourse.service.core.status import Clock
+from holdcourse.service.core.status import Clock, price_in_words
 from holdcourse.service.core.store import Store
 
 logger = logging.getLogger("holdcourse.service")
@@ -60,10 +61,19 @@ class HostedFleet:
         What decides; only whoever has the turn may use it.
     settings
         As it was created.
+    sums
+        What members have measured and moved so far; needs no turn.
     """
 
-    def __init__(self, store: Store, name: str, clock: Clock, witness: Witness | None = None) -> None:
-        self.id = name
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        clock: Clock,
+        witness: Witness | None = None,
+        changed: Callable[[HostedFleet], None] = lambda hosted: None,
+    ) -> None:
+        self.id, self._changed = name, changed
         store.check_newest(name)
         record = store.epochs(name)[-1]
         assert isinstance(record, Path)  # only folders hold fleets
@@ -75,6 +85,7 @@ class HostedFleet:
             assert isinstance(first.body, FleetCreated)  # written before the record got its name
             self.settings, self._explanation, self._created_at = first.body.config, first.body.explanation, first.at
             self._values = [plain_value(self._problem.value(k)) for k in range(self._problem.n)]
+            self.sums = FleetSums(self.fleet, record)
             newest = self.fleet.record.log.events(after=max(self.fleet.record.log.last - 2, 0))
             self._publish([event.at for event in newest if not isinstance(event.body, Snapshot)][-1])
         except BaseException:
@@ -116,6 +127,7 @@ class HostedFleet:
             record.author = None
         if record.log.last > before:
             self._publish(record.at)
+            self._changed(self)
         return result
 
     def state(self) -> dict[str, Any]:
@@ -137,6 +149,7 @@ class HostedFleet:
     def _publish(self, at: str) -> None:
         fleet, settings = self.fleet, self.settings
         assert fleet.record is not None
+        rounds = fleet.round
         self._shown = {
             "id": self.id,
             "name": settings.name or self.id,
@@ -147,9 +160,14 @@ class HostedFleet:
             "settings": self._values,
             "units": plain(settings.units),
             "maximise": settings.maximise,
+            "start": self._values[settings.start],
+            "price_in_words": price_in_words(settings),
+            "context_names": settings.context_names,
             "next_call": fleet.next_call,
-            "decisions": int(fleet.round.sum()),
+            "decisions": int(rounds.sum()),
+            "rounds": [int(rounds.min()), int(rounds.max())],
             "pending": int(fleet.pending.sum()),
+            "at": np.bincount(fleet.action, minlength=self._problem.n).tolist(),
             "created_at": self._created_at,
             "last_at": at,
             "events": fleet.record.log.last,
@@ -342,6 +360,7 @@ class HostedFleets:
                     raise
                 finally:
                     slot.tried.set()
+                self._tell_of(slot.hosted)
                 return slot.hosted.state(), True
 
     def _make(
@@ -355,7 +374,16 @@ class HostedFleets:
             raise
         except OSError as error:
             raise log_error(f"cannot begin a record in {store.place(settings.id)}: {error}", error) from error
-        return HostedFleet(store, settings.id, self._controllers.clock, self._witness)
+        return self._opened(settings.id)
+
+    def _opened(self, name: str) -> HostedFleet:
+        """Open a record that is there."""
+        return HostedFleet(self.store, name, self._controllers.clock, self._witness, self._tell_of)
+
+    def _tell_of(self, hosted: HostedFleet) -> None:
+        """Tell all who watch how far a fleet has come."""
+        shown = {name: hosted.state()[name] for name in ("next_call", "pending", "last_at")}
+        self._controllers.broadcast.publish(hosted.id, "fleet", shown, of="fleet")
 
     async def delete(self, name: str, typed: str, reason: str, caller: Caller) -> dict[str, Any]:
         """Delete a fleet for good; `typed` must be its name."""
@@ -365,6 +393,7 @@ class HostedFleets:
                 raise Unknown("fleet", name, "it was deleted a moment ago")
             done = await self._in_thread(self._delete, slot, typed, reason, caller.author)
             del self.slots[name]
+            self._controllers.broadcast.publish(name, "fleet", {"deleted": True}, of="fleet")
         return done
 
     def _delete(self, slot: FleetSlot, typed: str, reason: str, author: Author | None) -> dict[str, Any]:
@@ -380,16 +409,15 @@ class HostedFleets:
             try:
                 gone = self.store.take_out(slot.name, about)
             except BaseException:
-                slot.hosted = HostedFleet(self.store, slot.name, self._controllers.clock, self._witness)
+                slot.hosted = self._opened(slot.name)
                 raise
             slot.hosted = None
         self._controllers.finish_deletion(gone)
         return {"deleted": slot.name, "name": shown["name"], "at": at}
 
     async def _open(self, slot: FleetSlot) -> None:
-        given = (self.store, slot.name, self._controllers.clock, self._witness)
         try:
-            slot.hosted = await run_sync(HostedFleet, *given, limiter=self._openers)
+            slot.hosted = await run_sync(self._opened, slot.name, limiter=self._openers)
         except Exception as error:
             what = str(error) if isinstance(error, HoldcourseError) else f"{type(error).__name__}: {error}"
             slot.broken = f"{slot.name} cannot be opened: {what}"
@@ -398,6 +426,7 @@ class HostedFleets:
             self.opening.discard(slot.name)
             slot.tried.set()
             slot.turn.leave(SERVICE.client)
+            self._controllers.broadcast.publish(slot.name, "fleet", {}, of="fleet")
 
 
 def _settings_of(given: FleetGiven) -> tuple[requests.Config, Settings]:

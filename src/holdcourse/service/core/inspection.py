@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.learning.costs import CostModel
 from holdcourse.learning.history import History, check_context
 from holdcourse.running import audit
-from holdcourse.running.events import Ask
+from holdcourse.running.events import Ask, FleetAsk
 from holdcourse.running.log import Log
 from holdcourse.running.storage import Location
 from holdcourse.service.core import configuration, epochs
@@ -34,6 +34,8 @@ DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when th
 AT_ONCE_DECIDED = 50  # decisions that are decided again while the client waits; more are a job
 AT_ONCE_READ = 5000  # ... or only read
 HASHED = 0.1  # of the work, once every event was read
+FIRST_LOOK = 4  # events at the end of a fleet's record among which its newest call is looked for
+TOGETHER = 100  # decisions of members of a fleet that take as long as one of a controller
 
 
 def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
@@ -166,19 +168,18 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
 
 def is_long_to_verify(paths: Sequence[Location], full: bool | None) -> bool:
     """Return whether so much would be read or decided again that it is done beside the service, as a job."""
-    decisions = 0
+    effort = 0.0
     with suppress(HoldcourseError):  # a damaged record is soon found out
-        decisions = sum(map(_decisions, paths))
-    decides = full is True or (full is None and decisions <= DECIDED_AGAIN)
-    return decisions > (AT_ONCE_DECIDED if decides else AT_ONCE_READ)
+        effort = sum(_extent(path).effort for path in paths)
+    return effort > (AT_ONCE_DECIDED if _decides(full, effort) else AT_ONCE_READ)
 
 
 def verified(
     paths: Sequence[Location], full: bool | None, tell: Callable[[float, str], None] = lambda share, words: None
 ) -> dict[str, Any]:
-    """Check that the records are whole and continue each other; and, if wanted or short, decide again.
+    """Check that the records, of a controller or of a fleet, are whole and continue each other; and decide again.
 
-    `tell` is called with how much is done, and what is being done.
+    That is done if it is wanted, or if they are short. `tell` is called with how much is done, and what is being done.
     """
     events, decisions, chain = 0, 0, EpochChain()
     try:
@@ -188,11 +189,11 @@ def verified(
             log.close()
             chain.add(log)
             events += log.last
-        decisions = sum(map(_decisions, paths))
-        if full is False or (full is None and decisions > DECIDED_AGAIN):
+        extents = [_extent(path) for path in paths]
+        if not _decides(full, sum(each.effort for each in extents)):
             words = (
-                f"every event is as it was written; its {decisions} decisions were not repeated (full=true repeats "
-                "them)"
+                f"every event is as it was written; its {sum(each.length for each in extents)} {extents[0].of} were "
+                "not repeated (full=true repeats them)"
             )
             return _verdict(True, events, paths, words)
         for number, path in enumerate(paths):
@@ -202,6 +203,7 @@ def verified(
                 tell(HASHED + (1 - HASHED) * share, f"deciding {name} again, event {done:,} of {total:,}")
 
             found = audit.verify(path, progress=decided)
+            decisions += found.decisions
             if not found.verified:
                 return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
     except HoldcourseError as error:
@@ -262,14 +264,43 @@ def _drawn(found: ModelCheck) -> dict[str, Any]:
     return {"measured": found.measured, "predicted": found.predicted, "low": found.low, "high": found.high}
 
 
-def _decisions(path: Location) -> int:
-    """Return how many decisions a record holds: its rounds are numbered without a gap."""
+class _Extent(NamedTuple):
+    """How long a record is: its decisions, or calls of a fleet; and how many decisions of a controller take as long."""
+
+    length: int
+    of: str
+    effort: float
+
+
+def _decides(full: bool | None, effort: float) -> bool:
+    """Whether decisions are repeated: if that is wanted or, where nothing was said, if there are few."""
+    return full is True or (full is None and effort <= DECIDED_AGAIN)
+
+
+def _extent(path: Location) -> _Extent:
+    """Return how long a record is, without reading it: rounds and calls are numbered without a gap."""
     log = Log.read(path, checked=False)
     try:
-        first, last = rounds_of(log)
+        members = log.about.identity.members
+        if members is None:
+            first, last = rounds_of(log)
+            return _Extent(last - first + 1, "decisions", last - first + 1)
+        calls = _calls(log)
+        return _Extent(calls, "calls", members.count * (calls + 1) / TOGETHER)  # the members are made first
     finally:
         log.close()
-    return last - first + 1
+
+
+def _calls(log: Log) -> int:
+    """How many calls a fleet's record holds: the newest stands among its last events, unless many told one by one."""
+    newest, looked = 0, FIRST_LOOK
+    while True:
+        for event in log.events(after=max(log.last - looked, 0)):
+            if isinstance(event.body, FleetAsk):
+                newest = event.body.call + 1
+        if newest or looked >= log.last:
+            return newest
+        looked *= 2
 
 
 def _verdict(ok: bool, events: int, paths: Sequence[Location], message: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -56,6 +57,18 @@ def _checked_zone(zone: str) -> str:
     return zone
 
 
+# Characters that turn the direction of what follows: a name that holds one rewrites the words beside it.
+TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _checked_name(name: str) -> str:
+    """Return a name that can be seen, and pressed where it is a link: without blanks around it, empty where it is."""
+    odd = next((c for c in name if c in TURNING or unicodedata.category(c) in ("Cc", "Zl", "Zp")), None)
+    if odd is not None:
+        raise ValueError(f"must be one line of text without control characters; leave out {odd!a}")
+    return name.strip()
+
+
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 AS_WHOLE = BeforeValidator(whole_as_int)  # last, so that bounds are described
@@ -80,7 +93,9 @@ Epoch = Annotated[
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
 Words = Annotated[str, Field(max_length=200)]
+Label = Annotated[str, Field(max_length=200, pattern=r"\S")]  # one of blanks could be neither seen nor pressed
 Reason = Annotated[str, Field(max_length=500)]
+Name = Annotated[Words, AfterValidator(_checked_name), Field(description="What people call it; empty: its id.")]
 Force = Annotated[
     bool, Field(description="Go there whatever mask and limits say. Needs a reason, which is recorded and shown.")
 ]
@@ -284,7 +299,7 @@ class KnobGiven(Request):
 class PolicyGiven(Request):
     """Which settings there are, what moving between them costs, and what decides."""
 
-    name: Words = ""
+    name: Name = ""
     actions: (
         Annotated[list[Number], Field(min_length=1, max_length=MAX_ACTIONS)]
         | Annotated[list[Point], Field(min_length=1, max_length=MAX_ACTIONS)]
@@ -294,7 +309,7 @@ class PolicyGiven(Request):
         None,
         description="Numbers; points; a grid as axes by name, each a list or a knob; or null with a matrix as metric.",
     )
-    labels: Annotated[list[Words], Field(max_length=MAX_ACTIONS)] | None = None
+    labels: Annotated[list[Label], Field(max_length=MAX_ACTIONS)] | None = None
     metric: (
         Literal["euclidean", "cityblock", "chebyshev"]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
@@ -673,7 +688,7 @@ class EpisodeGiven(Request):
     start: Setting | None = None
     start_index: Action | None = None
     force: Force = False
-    reason: Reason = ""
+    reason: Reason = Field("", description="Why, where it is forced; only then is it recorded.")
 
     @model_validator(mode="after")
     def _check_reason(self) -> EpisodeGiven:

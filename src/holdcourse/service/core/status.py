@@ -29,6 +29,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
+from holdcourse.deciding.rules import Stay
 from holdcourse.learning.costs import Profiled, calibration_of, has, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
@@ -467,7 +468,7 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
     return Instruction(order.action, order.limited_by)
 
 
-def _price(settings: Settings) -> str:
+def price_in_words(settings: Settings) -> str:
     """Say what moving costs, in the user's units."""
     units = settings.units
     cost = f" {units.cost or units.measurement}" if units.cost or units.measurement else ""
@@ -505,12 +506,17 @@ def _promise(controller: Operation, ledger: Ledger) -> dict[str, Any] | None:
     stands, rule = controller.promise, controller.session.pilot.rule
     if stands is None or not isinstance(rule, Promised):
         return None
-    index = ledger.settings.baseline
+    problem, baseline = controller.session.policy.problem, rule.baseline
+    index = baseline.home if isinstance(baseline, Stay) else None
+    against = "staying" if isinstance(baseline, Stay) else "the policy that is its baseline"
+    if index is not None:
+        against = f"always running {shown_problem(problem, ledger.settings).named(index)}"
     withheld = estimates.trouble(ledger.watched, ledger.alarms) is not None
     return {
         "at_most": rule.at_most,
         "budget": rule.budget,
-        "baseline": None if index is None else plain_value(controller.session.policy.problem.value(index)),
+        "against": against,
+        "baseline": None if index is None else plain_value(problem.value(index)),
         "baseline_index": index,
         "estimated_saved": None if withheld else finite(stands.saved) or 0.0,
         "estimated_doubt": None if withheld else finite(stands.doubt) or 0.0,
@@ -545,7 +551,7 @@ def _said_by(settings: Settings, controller: Operation) -> _SettingsView:
             "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
             "limits_in_words": limits.in_words(shown),
-            "price_in_words": _price(settings),
+            "price_in_words": price_in_words(settings),
             "zone": settings.zone or "UTC",
             "context_names": settings.context_names,
             "trial": _trial(settings, problem),

@@ -208,7 +208,8 @@ def _told(body: Body, problem: Problem, changed: Changed, records: Records) -> t
             what = "The measurement" if measured is None else f"The measurement {written(measured)}"
             return "retract", body.reason, f"{what} of round {body.id[1:]} was taken back."
         case Episode():
-            return "episode", body.force or "", f"A new episode began at {problem.named(body.start)}."
+            forced = "" if body.force is None else ", forced, whatever the limits say"
+            return "episode", body.force or "", f"A new episode began at {problem.named(body.start)}{forced}."
         case AlarmAcknowledged():
             return "acknowledge", body.remark, f"The alarm {body.kind} of {body.raised} was seen."
         case ControllerArchived():

@@ -6,14 +6,16 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from holdcourse.service.core.fleet_requests import FleetAskGiven, FleetGiven, FleetTellGiven
 from holdcourse.service.core.fleets import HostedFleet, HostedFleets
+from holdcourse.service.core.requests import VerifyGiven
 from holdcourse.service.http import responses, streams
 from holdcourse.service.http.admission import (
     MAX_LONG_BODY,
     MAY_CREATE,
+    SMALL,
     TheCaller,
     TheControllers,
     TokenGiven,
@@ -21,8 +23,9 @@ from holdcourse.service.http.admission import (
     needs_scope,
     require_scope,
 )
+from holdcourse.service.http.jobs import AS_A_JOB, Prefer, verified
 from holdcourse.service.http.openapi import body_schema, refusal_responses
-from holdcourse.service.http.rounds import reply
+from holdcourse.service.http.rounds import Key, reply
 
 router = APIRouter()
 
@@ -77,7 +80,7 @@ async def listed(fleets: TheFleets, token: TokenGiven) -> Response:
             continue  # not for this token, or still in the making
         shown = {} if slot.hosted is None else slot.hosted.state()
         status = "ok" if slot.hosted is not None else "opening" if slot.broken is None else "broken"
-        one = {name: shown.get(name) for name in ("policy", "count", "next_call", "pending", "last_at")}
+        one = {name: shown.get(name) for name in ("policy", "count", "next_call", "decisions", "pending", "last_at")}
         found.append({**one, "id": name, "name": shown.get("name", name), "status": status, "message": slot.broken})
     return reply(responses.FleetList, {"fleets": found})
 
@@ -102,6 +105,32 @@ async def state(name: Name, fleets: TheFleets) -> Response:
 async def members(name: Name, fleets: TheFleets, by: TheCaller) -> Response:
     """Where every member is, and which wait for their measurement."""
     return await fleets.do(name, lambda hosted: reply(responses.FleetMembers, hosted.members()), by)
+
+
+@router.get(
+    "/fleets/{fleet}/sums",
+    response_model=responses.FleetSums,
+    responses=refusal_responses("look"),
+    dependencies=[MAY_READ],
+)
+async def sums(name: Name, fleets: TheFleets, controllers: TheControllers, by: TheCaller) -> Response:
+    """What all members have measured and moved so far, from the record; of a long one, a part with every request."""
+    hosted = await fleets.opened(name)
+    return reply(responses.FleetSums, await controllers.read(hosted.sums.look, by))
+
+
+@router.get(
+    "/fleets/{fleet}/events",
+    response_class=StreamingResponse,
+    responses=refusal_responses("stream"),
+    dependencies=[MAY_READ],
+)
+async def events(
+    name: Name, fleets: TheFleets, controllers: TheControllers, by: TheCaller, request: Request
+) -> Response:
+    """What happens on one fleet, as it happens."""
+    fleets.slot(name)
+    return streams.stream(controllers, by, request, lambda other: other == name)
 
 
 @router.post(
@@ -144,6 +173,52 @@ async def tell(
 ) -> Response:
     """What every member measured. The same again changes nothing."""
     return reply(responses.FleetTold, await fleets.do(name, lambda hosted: hosted.tell(body, by.author), by))
+
+
+@router.get(
+    "/fleets/{fleet}/verify",
+    response_model=responses.Verification,
+    responses={202: AS_A_JOB, **refusal_responses("verify")},
+    dependencies=[MAY_READ],
+)
+async def verify(
+    name: Name,
+    fleets: TheFleets,
+    controllers: TheControllers,
+    by: TheCaller,
+    request: Request,
+    full: bool | None = None,
+    prefer: Prefer = "",
+) -> Response:
+    """Whether the record is whole; `full` decides every call again, which is the default for short records.
+
+    Asked for, `full` needs an admin's token. A record of more than 5000 decisions of members that are decided again, or
+    500,000 that are only read, is checked by a job.
+    """
+    fleets.slot(name)
+    return await verified(controllers, fleets.store, name, full, None, prefer, request, by)
+
+
+@router.post(
+    "/fleets/{fleet}/verify",
+    response_model=responses.Verification,
+    responses={202: AS_A_JOB, **refusal_responses("write")},
+    dependencies=[MAY_READ],
+    openapi_extra=body_schema(VerifyGiven),
+)
+async def begin_to_verify(
+    name: Name,
+    fleets: TheFleets,
+    controllers: TheControllers,
+    by: TheCaller,
+    request: Request,
+    body: Annotated[VerifyGiven, Depends(json_body(VerifyGiven, SMALL))],
+    key: Key = None,
+    prefer: Prefer = "",
+) -> Response:
+    """Verify a fleet's record, with a key of its own where that becomes a job."""
+    fleets.slot(name)
+    return await verified(controllers, fleets.store, name, body.full, key, prefer, request, by)
 
 
 @router.get(

@@ -18,6 +18,7 @@ from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.jobs import Job
 from holdcourse.service.core.processes import error_of
 from holdcourse.service.core.refusals import HeldElsewhere
+from holdcourse.service.core.store import Store
 from holdcourse.service.http import forwarding, responses
 from holdcourse.service.http.admission import (
     FILES,
@@ -122,7 +123,7 @@ async def _described(controllers: Controllers, job: Job, *, with_result: bool = 
 
 @router.get("/jobs", response_model=responses.JobList, responses=refusal_responses("list"))
 async def jobs(controllers: TheControllers, token: TokenGiven) -> Response:
-    """The newest jobs on controllers that the token may see, without their results."""
+    """The newest jobs on controllers and fleets that the token may see, without their results."""
     seen = [job for job in controllers.jobs.all() if token.sees(job.controller)]
     described = [await _described(controllers, job, with_result=False) for job in seen]
     return job_reply(responses.JobList, {"jobs": described})
@@ -192,17 +193,24 @@ async def create(
     return reply(responses.State, state, 201 if is_new else 200)
 
 
-async def _verified(
-    controllers: Controllers, name: str, full: bool | None, key: str | None, prefer: str, request: Request, by: Caller
+async def verified(
+    controllers: Controllers,
+    store: Store,
+    name: str,
+    full: bool | None,
+    key: str | None,
+    prefer: str,
+    request: Request,
+    by: Caller,
 ) -> Response:
+    """Check the records of a controller, or of a fleet, which are in `store`; long ones as a job."""
     if full:
         require_scope(request, "admin", name)
-    controllers.slot(name)
     if controllers.jobs.are_made:
-        is_long = await controllers.look(lambda: inspection.is_long_to_verify(controllers.store.epochs(name), full), by)
+        is_long = await controllers.look(lambda: inspection.is_long_to_verify(store.epochs(name), full), by)
         if is_long or wants_job(prefer):
-            return await followed(controllers, await background.verify(controllers, name, full, key, by), prefer)
-    found = await controllers.read(lambda: inspection.verified(controllers.store.epochs(name), full), by)
+            return await followed(controllers, await background.verify(controllers, store, name, full, key, by), prefer)
+    found = await controllers.read(lambda: inspection.verified(store.epochs(name), full), by)
     return reply(responses.Verification, found)
 
 
@@ -225,7 +233,8 @@ async def verify(
     Asked for, `full` needs an admin's token. A record of more than 50 decisions that are decided again, or 5000 that
     are only read, is checked by a job.
     """
-    return await _verified(controllers, name, full, None, prefer, request, by)
+    controllers.slot(name)
+    return await verified(controllers, controllers.store, name, full, None, prefer, request, by)
 
 
 @router.post(
@@ -245,7 +254,8 @@ async def begin_to_verify(
     prefer: Prefer = "",
 ) -> Response:
     """Verify a controller's records, with a key of its own where that becomes a job."""
-    return await _verified(controllers, name, body.full, key, prefer, request, by)
+    controllers.slot(name)
+    return await verified(controllers, controllers.store, name, body.full, key, prefer, request, by)
 
 
 @router.post(

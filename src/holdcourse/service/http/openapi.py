@@ -69,6 +69,7 @@ CONTENT = {
     "/metrics": ("text/plain", {"type": "string"}),
     "/events": ("text/event-stream", {"type": "string"}),
     "/controllers/{id}/events": ("text/event-stream", {"type": "string"}),
+    "/fleets/{fleet}/events": ("text/event-stream", {"type": "string"}),
     "/controllers/{id}/rounds.csv": ("text/csv", {"type": "string"}),
     "/controllers/{id}/rounds.parquet": ("application/vnd.apache.parquet", {"type": "string", "format": "binary"}),
     "/controllers/{id}/backup": ("application/zip", {"type": "string", "format": "binary"}),

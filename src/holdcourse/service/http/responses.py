@@ -273,6 +273,7 @@ class Promise(Answer):
 
     at_most: float = Field(description="Share of the baseline's bill by which it may be exceeded.")
     budget: float | None = Field(description="What may be spent in advance besides; null: the share of some rounds.")
+    against: str = Field(description="The baseline in words.")
     baseline: Value | None = Field(
         description="The setting at which the baseline stays; null: where it began, or the baseline is a policy."
     )
@@ -649,13 +650,32 @@ class FleetState(Answer):
     settings: list[Value] = Field(description="By the index that an `action` is.")
     units: UnitsAnswer
     maximise: Maximise
+    start: Value = Field(description="Where all members were before their first round.")
+    price_in_words: str = Field(description="What moving costs, in the user's units.")
+    context_names: list[str] | None
     next_call: int = Field(description="The number of the next ask.")
     decisions: int = Field(description="Of all members.")
+    rounds: list[int] = Field(description="The fewest and the most rounds that a member was asked for.")
     pending: int = Field(description="Members that wait for their measurement.")
+    at: list[int] = Field(description="How many members are at each setting, by its index.")
     created_at: At
     last_at: At
     events: int
     head: str = Field(description="Hash of the last event: written down elsewhere, it shows a record that was changed.")
+
+
+class FleetSums(Answer):
+    """What all members of a fleet have measured and moved, as far as its record has been read for this."""
+
+    measurements: int = Field(description="How many were told.")
+    measurements_sum: float | None = Field(
+        description="Their sum, with the sign that they were told with; null where that is no cost: of winds, say."
+    )
+    skipped: int = Field(description="Decisions of members that measured nothing.")
+    moves: int
+    movement: float = Field(description="What all moves cost.")
+    seen: int = Field(description="Events that these sums include; ask again until it is `events`.")
+    events: int
 
 
 class FleetSummary(Answer):
@@ -668,6 +688,7 @@ class FleetSummary(Answer):
     policy: str | None
     count: int | None
     next_call: int | None
+    decisions: int | None
     pending: int | None
     last_at: At | None
 
@@ -721,7 +742,7 @@ class Verification(Answer):
 
     ok: bool
     events: int
-    epochs: int
+    epochs: int = Field(description="Records that follow each other; a fleet has one.")
     message: str
 
 
@@ -810,7 +831,7 @@ class JobAnswer(Answer):
     id: str
     address: str = Field(description="Address of the job: `GET` it again until `state` is done or failed.")
     kind: Literal["create", "verify", "plan"]
-    controller: str
+    controller: str = Field(description="Whom it is about: the controller, or the fleet, of this name.")
     state: Literal["waiting", "running", "done", "failed"]
     progress: float = Field(ge=0, le=1, description="How much of it is done.")
     words: str = Field(description="What is being done.")

@@ -278,7 +278,7 @@ async def openapi(request: Request) -> Response:
 
 @router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
 async def all_events(controllers: TheControllers, token: TokenGiven, by: TheCaller, request: Request) -> Response:
-    """What happens on all controllers that the token may see, as it happens."""
+    """What happens on all controllers and fleets that the token may see, as it happens."""
     return streams.stream(controllers, by, request, token.sees, with_others=True)
 
 

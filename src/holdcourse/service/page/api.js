@@ -111,4 +111,5 @@ export async function may(id = null) {
   return { tell: has("tell"), admin: has("admin"), all: known.controllers.includes("*") };
 }
 
+export const fleetPathOf = (id, ...rest) => ["fleets", encodeURIComponent(id), ...rest].join("/");
 export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");

@@ -19,8 +19,8 @@ export function symbol(name) {
   return s("svg", { class: "symbol", viewBox: "0 0 16 16", "aria-hidden": "true" }, paths);
 }
 
-export const statusBadge = (name) =>
-  h("span", { class: `badge is-${name}`, title: statusOf(name).long }, symbol(name), statusOf(name).word);
+export const statusBadge = (name, long = statusOf(name).long) =>
+  h("span", { class: `badge is-${name}`, title: long }, symbol(name), statusOf(name).word);
 
 export const modeBadge = (name) => h("span", { class: `mode is-${name}`, title: modeOf(name).long }, modeOf(name).word);
 

@@ -17,7 +17,11 @@ function clearTimers() {
   timers = [];
 }
 
-function showLost({ wait, message }) {
+/** What the service said, with the end of a sentence; it may begin with an id, which has no capital letter. */
+const sentence = (text) => `${text}${/[.!?]$/.test(text) ? "" : "."}`;
+
+/** `refused`: the service answered, and cannot show it now; else it could not be reached. */
+function showLost({ wait, message, refused }) {
   clearTimers();
   link().className = "link off";
   say(link(), "not live");
@@ -34,8 +38,8 @@ function showLost({ wait, message }) {
     banner().dataset.message = message;
     fill(
       banner(),
-      h("strong", {}, "Connection lost. "),
-      h("span", {}, `${message} What you see may be out of date.`),
+      h("strong", {}, refused ? "This cannot be shown now: " : "Connection lost. "),
+      h("span", {}, `${sentence(message)}${refused ? "" : " What you see may be out of date."}`),
       h("span", { class: "next" }),
       h("button", { type: "button", onclick: () => current?.retry() }, "Try now"),
     );
@@ -52,7 +56,7 @@ function showGone({ message }) {
   link().className = "link off";
   say(link(), "not live");
   banner().className = "banner lost";
-  fill(banner(), h("strong", {}, "Nothing to show. "), `${message} `, h("a", { href: "#/" }, "All controllers"));
+  fill(banner(), h("strong", {}, "Nothing to show. "), `${sentence(message)} `, h("a", { href: "#/" }, "All controllers"));
   banner().hidden = false;
 }
 

@@ -181,6 +181,7 @@ export function controllerView(main, id) {
     parts.alarms.update(feed.alarms, zone);
     parts.facts.update(state);
     edits.hidden = !feed.may.admin;
+    parts.record.update(feed.scopes);
     parts.check.update(state);
     parts.audit.update(`${feed.deeds} ${zone}`);
     parts.away.update(state, feed.scopes);

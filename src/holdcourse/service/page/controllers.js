@@ -1,12 +1,14 @@
-// All controllers in one table; on a narrow screen each row is a card.
+// All controllers in one table, and all fleets in another.
 
 import { get, may } from "./api.js";
 import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
 import { connect } from "./connection.js";
 import { createController } from "./create.js";
-import { drawn, fill, h, say } from "./dom.js";
+import { fill, h, say } from "./dom.js";
 import { calmly } from "./feed.js";
+import { fleetSection, fleetsInWords } from "./fleets.js";
 import { journalPanel } from "./journal.js";
+import { cell, listTable, nameCell } from "./list_table.js";
 import { ABOUT_GAINS } from "./panels.js";
 import { costUnit, interval, plural, setting } from "./words.js";
 import { useZone } from "./zone.js";
@@ -14,8 +16,6 @@ import { useZone } from "./zone.js";
 const REFRESH = 700; // milliseconds
 const FIRST = ["broken", "stale", "silent", "held"]; // what needs somebody; the others keep their places from round to round
 const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Measured gain", "Estimate against staying", "Alarms"];
-
-const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRST.length);
 
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
@@ -42,23 +42,23 @@ function alarms({ alarms: open, unseen_alarms: unseen }) {
 }
 
 function cells(one) {
-  const cell = (k, ...children) => h("td", { role: "cell", "data-label": COLUMNS[k] }, h("span", {}, children));
+  const labelled = (k, ...children) => cell(COLUMNS[k], ...children);
   return [
-    h(
-      "th",
-      { scope: "row", role: "rowheader" },
-      h("a", { href: address(one.id) }, one.name),
-      one.name !== one.id && h("span", { class: "small" }, one.id),
-    ),
-    cell(1, statusBadge(one.status), one.message && h("span", { class: "small" }, one.message)),
-    cell(2, one.mode ? modeBadge(one.mode) : "–"),
-    cell(3, h("b", {}, setting(one.value, one.units?.action))),
-    cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
-    cell(5, measuring(one)),
-    cell(6, estimated(one, costUnit(one))),
-    cell(7, alarms(one)),
+    nameCell(address(one.id), one),
+    labelled(1, statusBadge(one.status), one.message && h("span", { class: "small" }, one.message)),
+    labelled(2, one.mode ? modeBadge(one.mode) : "–"),
+    labelled(3, h("b", {}, setting(one.value, one.units?.action))),
+    labelled(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
+    labelled(5, measuring(one)),
+    labelled(6, estimated(one, costUnit(one))),
+    labelled(7, alarms(one)),
   ];
 }
+
+/** Without what is not shown, which must not redraw a row. */
+const shownOf = ({ seconds_since, service, measurements_sum, movement, ...rest }) => rest;
+
+const controllerTable = (caption) => listTable({ caption, columns: COLUMNS, cells, first: FIRST });
 
 function summary(all) {
   const trouble = all.filter((c) => ["stale", "silent", "broken"].includes(c.status) ? c.unseen_alarms > 0 || c.alarms === 0 : c.unseen_alarms > 0).length;
@@ -68,37 +68,6 @@ function summary(all) {
   return `${parts.join(", ")}.`;
 }
 
-/** A table of controllers whose rows keep their elements, and their focus, from one look to the next. */
-function controllerTable(caption) {
-  const body = h("tbody", { role: "rowgroup" });
-  const made = new Map();
-  const node = h(
-    "table",
-    { class: "controllers", role: "table", hidden: true }, // until there is something to show
-    h("caption", { class: "unseen" }, caption),
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((text) => h("th", { scope: "col", role: "columnheader" }, text)))),
-    body,
-  );
-  function draw(all) {
-    node.hidden = all.length === 0;
-    const sorted = [...all].sort((a, b) => place(a.status) - place(b.status) || a.id.localeCompare(b.id));
-    const nodes = sorted.map((one) => {
-      const entry = made.get(one.id) ?? { node: h("tr", { role: "row" }) };
-      entry.draw ??= drawn(entry.node, cells);
-      entry.node.className = `is-${one.status}`;
-      const { seconds_since, service, measurements_sum, movement, ...rest } = one; // what is not shown must not redraw the row
-      entry.draw(rest);
-      made.set(one.id, entry);
-      return entry.node;
-    });
-    const focused = document.activeElement;
-    for (const old of [...body.children]) if (!nodes.includes(old)) old.remove();
-    nodes.forEach((tr, i) => body.children[i] !== tr && body.insertBefore(tr, body.children[i] ?? null));
-    if (focused !== document.activeElement && focused?.isConnected) focused.focus(); // moving an element takes its focus
-  }
-  return { node, draw };
-}
-
 export function controllersView(main) {
   useZone(undefined); // the browser's: each controller may have another
   document.title = "Controllers · holdcourse";
@@ -106,6 +75,7 @@ export function controllersView(main) {
   const lead = h("p", { class: "lead" });
   const used = controllerTable("All controllers; those that need attention come first");
   const away = controllerTable("Archived controllers");
+  const fleets = fleetSection();
   const journal = journalPanel();
   const apart = h("details", { class: "archived", hidden: true }, h("summary", {}), away.node);
   const empty = h(
@@ -116,21 +86,23 @@ export function controllersView(main) {
     h("p", {}, "Create the first one here, drop a policy file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
   );
 
-  function draw(all) {
+  function draw(all, hosted) {
     const [put, there] = [all.filter((c) => c.status === "archived"), all.filter((c) => c.status !== "archived")];
-    empty.hidden = all.length > 0;
-    lead.textContent = there.length ? summary(there) : "";
-    used.draw(there);
-    away.draw(put);
+    empty.hidden = all.length > 0 || hosted.length > 0;
+    lead.textContent = [there.length && summary(there), hosted.length && fleetsInWords(hosted)].filter(Boolean).join(" ");
+    fleets.draw(hosted);
+    used.draw(there.map(shownOf));
+    away.draw(put.map(shownOf));
     apart.hidden = put.length === 0;
     say(apart.firstChild, `${plural(put.length, "archived controller")}`);
   }
 
   const load = async () => {
-    draw((await get("controllers")).controllers);
-    const { admin, all } = await may();
-    adds.hidden = !admin;
-    journal.node.hidden = !(admin && all);
+    const [{ controllers: all }, { fleets: hosted }] = await Promise.all([get("controllers"), get("fleets")]);
+    draw(all, hosted);
+    const rights = await may();
+    adds.hidden = !rights.admin;
+    journal.node.hidden = !(rights.admin && rights.all);
     await journal.load();
   };
   const refreshing = calmly(load, REFRESH);
@@ -161,6 +133,7 @@ export function controllersView(main) {
     used.node,
     empty,
     apart,
+    fleets.node,
     journal.node,
     h("p", { class: "small foot" }, ABOUT_GAINS),
   );

@@ -113,11 +113,11 @@ export function takeBack(state, row) {
   });
 }
 
-/** What stands in their place for those who may only look. */
-const looking = (mode) => [
+/** What stands in their place for those who may only look, or enter readings and take them back. */
+const looking = (mode, tell) => [
   h("p", {}, "Mode: ", h("b", {}, modeOf(mode).word)),
   h("p", { class: "small" }, modeOf(mode).long),
-  h("p", { class: "small" }, "Your token only lets you look: to change the mode, override or begin a trial, you need a token with admin."),
+  h("p", { class: "small" }, `Your token ${tell ? "lets you enter readings and take them back" : "only lets you look"}: to change the mode, override or begin a trial, you need a token with admin.`),
 ];
 
 const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "This controller is archived and can only be looked at. You can bring it back at the end of this page.")];
@@ -133,7 +133,7 @@ export function controls(done) {
     // The button that was pressed may be gone: the focus must not be lost to the top of the page.
     if (document.activeElement === document.body) node.querySelector("button")?.focus();
   };
-  const draw = drawn(node, (mode, override, trial, admin, archived) => archived ? PUT_AWAY() : !admin ? looking(mode) : [
+  const draw = drawn(node, (mode, override, trial, admin, tell, archived) => archived ? PUT_AWAY() : !admin ? looking(mode, tell) : [
     h(
       "div",
       { class: "segments", role: "group", "aria-label": "Mode" },
@@ -163,9 +163,9 @@ export function controls(done) {
   ]);
   return {
     node,
-    update(state, { admin }) {
+    update(state, { admin, tell }) {
       now = state;
-      draw(state.mode, state.override !== null, Boolean(state.trial), admin, Boolean(state.archived));
+      draw(state.mode, state.override !== null, Boolean(state.trial), admin, tell, Boolean(state.archived));
     },
   };
 }

@@ -78,7 +78,7 @@ export function fieldChart({ pick }) {
   const words = (k) => {
     const row = data.rows[k];
     if (!row) return "";
-    const cost = row.retracted ? "measurement taken back" : row.measurement === null ? "not measured yet" : `measured ${withUnit(number(row.measurement), data.state.units?.measurement)}`;
+    const cost = row.retracted ? "measurement taken back" : row.measurement === null ? (row.told_at ? "skipped" : "not measured yet") : `measured ${withUnit(number(row.measurement), data.state.units?.measurement)}`;
     return `Round ${row.round}: ${name(appliedSetting(row))}, ${cost}, context ${contextWords(row.context, data.state)}, ${localTime(row.at)}${cheapest(k)}`;
   };
 

@@ -8,7 +8,7 @@ const MOST_DECIMALS = 12;
 export function decimalsFor(values) {
   const largest = Math.max(...values.filter(Number.isFinite).map(Math.abs), 0);
   if (largest === 0) return 0;
-  return Math.min(Math.max(2 - Math.floor(Math.log10(largest)), 0), 7);
+  return Math.min(Math.max(2 - Math.floor(Math.log10(Number(largest.toPrecision(3)))), 0), 7); // 0.9999 is 1.00, not 1.000
 }
 
 /** As many decimals as it takes to tell some numbers apart, from each other and from zero; at least those of `decimalsFor`. */

@@ -5,7 +5,7 @@ import { drawn, h } from "./dom.js";
 import { appliedSetting } from "./rows.js";
 import { authorOf, limitOf, setting } from "./words.js";
 
-/** The words: { verb, value, note }. */
+/** The words: { verb, value, note }; `since` where that was not decided with the newest round. */
 export function instruct(state, rows) {
   const name = (value) => setting(value, state.units?.action);
   const now = state.instruction ?? { action: state.action, value: state.value, reason: null };
@@ -17,7 +17,7 @@ export function instruct(state, rows) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
     const author = authorOf(state.override.by);
     const how = now.forced ? `Forced by ${author}, whatever the limits say` : `Held by ${author}`;
-    return { verb: now.limited_by ? "For now" : "Hold", value: name(now.value), note: `${how}${why}.${kept(state.override.setting)}` };
+    return { verb: now.limited_by ? "For now" : "Hold", value: name(now.value), note: `${how}${why}.${kept(state.override.setting)}`, since: state.override.since };
   }
   if (now.reason === "fallback") {
     const note = `No measurement came in before the deadline.${kept(state.fallback)}`;
@@ -41,9 +41,9 @@ export function instruct(state, rows) {
 
 export function instructionPanel() {
   const node = h("div", { class: "instruction" });
-  const draw = drawn(node, ({ verb, value, note }, at, status) => [
+  const draw = drawn(node, ({ verb, value, note, since }, at, status) => [
     h("p", { class: "now" }, h("span", { class: "small" }, "Now"), h("span", { class: "order" }, `${verb} `, h("b", {}, value))),
-    h("p", { class: "small" }, note, at ? " Decided " : "", at ? agoOf(at) : "", at ? "." : ""),
+    h("p", { class: "small" }, note, since ? [" Set ", agoOf(since), "."] : at && [" Decided ", agoOf(at), "."]),
   ]);
   return {
     node,

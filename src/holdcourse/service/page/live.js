@@ -51,7 +51,7 @@ async function listen(path, signal, opened, onEvent) {
  * Follow the events of `path` until `stop()` is called, connecting again whenever the connection is lost.
  *
  * `onOpen` runs after each connection, first or not: it loads what was missed. `onState` hears
- * { live: true }, { live: false, wait: seconds until the next try, message }, or { gone: true, message } when there is
+ * { live: true }, { live: false, wait: seconds until the next try, message, refused }, or { gone: true, message } when there is
  * nothing to follow and trying again would not help.
  */
 export function follow(path, { onOpen, onEvent, onState }) {
@@ -71,6 +71,7 @@ export function follow(path, { onOpen, onEvent, onState }) {
   const run = async () => {
     while (!ended.signal.aborted) {
       let message = "The service does not answer.";
+      let refused = false; // whether it answered, and had nothing to show
       try {
         const opened = async () => {
           await onOpen();
@@ -79,12 +80,13 @@ export function follow(path, { onOpen, onEvent, onState }) {
         };
         await listen(path, ended.signal, opened, onEvent);
       } catch (problem) {
-        if (problem instanceof Refused && problem.status !== 0) message = problem.message;
+        refused = problem instanceof Refused && problem.status !== 0;
+        if (refused) message = problem.message;
         if (ended.signal.aborted) return;
         if (problem instanceof Refused && NO_USE.includes(problem.status)) return onState({ gone: true, message });
       }
       if (ended.signal.aborted) return;
-      onState({ live: false, wait, message });
+      onState({ live: false, wait, message, refused });
       // Many pages must not all come back in the same moment: up to a quarter more, by chance.
       await pause(wait * (1 + 0.25 * Math.random()));
       wait = Math.min(2 * wait, LONGEST_WAIT);

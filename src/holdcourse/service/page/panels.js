@@ -4,7 +4,7 @@ import { drawn, h, s } from "./dom.js";
 import { headline } from "./trial.js";
 import { costUnit, decimalsFor, faithful, interval, lasting, number, plural, setting, withUnit, worth } from "./words.js";
 
-const tile = (label, value, note, tone = "") =>
+export const tile = (label, value, note, tone = "") =>
   h("div", { class: `tile ${tone}` }, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "small" }, note));
 
 const NOT_MEASURED = "no trial has measured it yet";
@@ -60,6 +60,7 @@ const percent = (part) => `${Number((100 * part).toPrecision(3))}\u00a0%`;
 
 /** How much of the allowance is left, in words; it may be used up, or not touched. */
 function allowance({ allowed, left }, of) {
+  if (allowed <= 0 && left >= 0) return "There is no allowance yet: it comes with the first measurements.";
   if (left <= 0) return "The allowance is used up: it keeps to the baseline until it has saved more.";
   if (left >= allowed) return `All of the allowance of ${of(allowed)} is left.`;
   const decimals = faithful(left, allowed);
@@ -73,7 +74,6 @@ export function promise() {
     const of = (v, decimals = decimalsFor([v])) => withUnit(number(v, decimals), costUnit({ units }));
     const lines = [];
     if (stands) {
-      const staying = stands.baseline === null ? "staying" : `always running ${setting(stands.baseline, units?.action)}`;
       const advance = stands.budget === null ? "" : `, apart from ${of(stands.budget)} in advance`;
       const { estimated_saved: saved, estimated_doubt: doubt } = stands;
       const digits = faithful(saved, doubt);
@@ -87,10 +87,10 @@ export function promise() {
         s("rect", { class: "whole", width: 100, height: 10 }),
         s("rect", { class: share > 0.1 ? "left" : "low", width: 100 * share, height: 10 }),
       );
-      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${staying}${advance}. `, so && h("span", { class: "estimated" }, so), so ? rest[0].toLowerCase() + rest.slice(1) : rest), gauge);
+      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${stands.against}${advance}. `, so && h("span", { class: "estimated" }, so), so ? rest[0].toLowerCase() + rest.slice(1) : rest), gauge);
     }
     if (calibration?.widening > 1.05) {
-      lines.push(h("p", { class: "small" }, `The model's bands are widened by ${calibration.widening.toFixed(1)}, because readings fell outside them more often than they should.`));
+      lines.push(h("p", { class: "small" }, `The model's bands are widened by a factor of ${calibration.widening.toFixed(1)}, because readings fell outside them more often than they should.`));
     }
     if (calibration?.changes) {
       lines.push(h("p", { class: "small" }, `The plant has changed${calibration.changes > 1 ? ` ${calibration.changes} times` : ""}: earlier readings are no longer valid, and the model has forgotten them.`));

@@ -9,7 +9,8 @@ const SHOWN = 3;
 const MOST_BARS = 10;
 const SHOWN_FROM = 0.005;
 
-const bar = (part, chosen) =>
+/** A bar for a share from 0 to 1. */
+export const bar = (part, chosen) =>
   s(
     "svg",
     { class: "bar", "aria-hidden": "true", viewBox: "0 0 100 10", preserveAspectRatio: "none" },

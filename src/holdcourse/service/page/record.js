@@ -5,7 +5,8 @@ import { fill, h } from "./dom.js";
 import { plural } from "./words.js";
 import { working } from "./working.js";
 
-export function recordPanel(id) {
+/** `at(id, what)` is where the record is; whoever may not save a copy is not offered one. */
+export function recordPanel(id, at = pathOf) {
   const answer = h("p", { class: "small", role: "status" });
   const work = working();
 
@@ -24,19 +25,20 @@ export function recordPanel(id) {
   };
 
   const verify = async () => {
-    const found = await get(pathOf(id, "verify"), work.report);
-    const size = `${plural(found.events, "event")} in ${plural(found.epochs, "epoch")}`;
+    const found = await get(at(id, "verify"), work.report);
+    const size = plural(found.events, "event") + (at === pathOf ? ` in ${plural(found.epochs, "epoch")}` : "");
     return found.ok ? `The record is complete, ${size}: ${found.message}.` : h("span", { class: "problem" }, `${found.message} (${size})`);
   };
 
   const save = async () => {
-    const copy = await (await send(pathOf(id, "backup"))).blob();
+    const copy = await (await send(at(id, "backup"))).blob();
     const address = URL.createObjectURL(copy);
     h("a", { href: address, download: `${id}.zip` }).click();
     URL.revokeObjectURL(address);
     return "A copy was saved.";
   };
 
+  const copies = h("button", { type: "button", hidden: true, onclick: busy(save, "Copying …") }, "Save a copy");
   const node = h(
     "div",
     {},
@@ -45,10 +47,10 @@ export function recordPanel(id) {
       "p",
       { class: "buttons" },
       h("button", { type: "button", onclick: busy(verify, "Checking …") }, "Check the record"),
-      h("button", { type: "button", onclick: busy(save, "Copying …") }, "Save a copy"),
+      copies,
     ),
     work.node,
     answer,
   );
-  return { node };
+  return { node, update: ({ admin }) => (copies.hidden = !admin) };
 }

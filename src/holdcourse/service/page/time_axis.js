@@ -101,7 +101,7 @@ function clockMarks(area, rows, place) {
   pieces(rows, place).forEach(([first, last]) => {
     if (place.cuts.length > MOST_CUTS && place.right(last) - place.left(first) < APART / 2) return;
     const from = place.times[first];
-    const to = place.times[last] + place.typical;
+    const to = place.times[last] + (rows.length > 1 ? place.typical : 0); // how long a single round lasts, nobody knows
     const part = Math.max((to - from) / Math.max(shown - cut + place.typical, 1), 0);
     const xOf = (at) => {
       const k = Math.min(Math.max(rowAt(place.times, at), first), last);
@@ -111,17 +111,18 @@ function clockMarks(area, rows, place) {
     };
     const found = marks(from, to, Math.max(1, Math.round(part * most)));
     const wide = place.left(last) - place.left(first) > APART || rows.length < 3;
-    if (found.length === 0 && wide) found.push({ at: from, text: clock(from), day: date(from) });
+    if (found.length === 0 && wide) found.push({ at: from, text: clock(from), day: date(from), alone: true });
     for (const mark of found) {
       const x = xOf(mark.at);
       g.fillRect(Math.round(x), area.y1, 1, 5);
       const below = mark.day === day ? "" : mark.day; // said where it changes
       const half = Math.max(g.measureText(mark.text).width, g.measureText(below).width) / 2;
-      if (x - half < free || x + half > area.w) continue;
-      g.fillText(mark.text, x, area.y1 + 8);
-      if (below) g.fillText(below, x, area.y1 + 24);
+      const middle = mark.alone ? Math.max(x, free + half) : x; // of the text; it need not stand below its mark where it is the only one
+      if (middle - half < free || middle + half > area.w) continue;
+      g.fillText(mark.text, middle, area.y1 + 8);
+      if (below) g.fillText(below, middle, area.y1 + 24);
       day = mark.day;
-      free = x + half + 12;
+      free = middle + half + 12;
     }
   });
   drawCuts(area, rows, place);

@@ -8,13 +8,22 @@ export { exactTime, localTime } from "./zone.js";
 
 export const STATUS = {
   new: { word: "new", long: "Nobody has asked it for a decision yet." },
-  ok: { word: "running", long: "The last decision has been measured." },
+  ok: { word: "running", long: "The last decision has been measured or skipped." },
   waiting: { word: "waiting", long: "A decision has been made; its measurement has not come in yet." },
   stale: { word: "stale", long: "No measurement came in within the deadline." },
   silent: { word: "silent", long: "Nobody has asked within the deadline after the last round." },
   broken: { word: "broken", long: "Its record cannot be used. See the alarms." },
   held: { word: "held", long: "An operator holds it at one setting." },
   archived: { word: "archived", long: "It is archived and can only be looked at." },
+};
+
+/** The same of a fleet, whose members are asked and told together. */
+const FLEET_STATUS = {
+  new: { long: "Nobody has asked its members for a decision yet." },
+  ok: { long: "Every decision of its members has been measured or skipped." },
+  waiting: { long: "Members have decided; their measurements have not come in yet." },
+  opening: { long: "Its record is being opened." },
+  broken: { long: "Its record cannot be used. Restore it from a back-up." },
 };
 
 export const MODES = {
@@ -56,6 +65,7 @@ export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
 export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
 
 export const statusOf = (name) => STATUS[name] ?? { word: name, long: "" };
+export const fleetStatus = (name) => FLEET_STATUS[name] ?? { long: "" };
 export const modeOf = (name) => MODES[name] ?? { word: name, long: "" };
 
 /** Who did something: the name of the token, or its id where it has none. */
