@@ -146,7 +146,7 @@ def test_groups_that_are_alike_are_computed_once_and_right():
     found = groups.power(directions, 8.0, offsets)
     np.testing.assert_allclose(found, model.power(directions, 8.0, offsets), rtol=1e-3)  # edges of wakes left out
     along = groups.power(np.full(30, 270.0), 8.0, offsets)
-    row = groups._parts[groups._shape(groups.groups(135)[0])]
+    row = groups._models[groups._shape(groups.groups(135)[0])]
     assert len(groups.groups(135)) == 3
     assert row.asked <= 3 * 30  # three rows with the same offsets are one case each
     near = groups.power(np.full(30, 270.0), 8.0, offsets, around=[5])

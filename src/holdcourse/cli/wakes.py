@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -32,10 +34,10 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.units import seconds
-from holdcourse.wakes.backtest import backtest
+from holdcourse.wakes.backtest import backtest, check_study
 from holdcourse.wakes.bundled import CREDIT, TURBINES, bundled_farm_file, bundled_record, bundled_table
 from holdcourse.wakes.clusters import ClusteredTable, farm_table, load_table
-from holdcourse.wakes.farm import FlorisModel, WakeModel
+from holdcourse.wakes.farm import FlorisModel
 from holdcourse.wakes.groups import GroupedModel, wake_model
 from holdcourse.wakes.handover import steering_policies
 from holdcourse.wakes.learning import AT_MOST
@@ -194,7 +196,11 @@ def wakes(
     with Working("reading") as working:
         wind = _wind(record, farm, table, columns | how).between(begin, end)
         past = None if history is None else read_record(history, **columns, **how)
-        energy, model = _energy(record, farm, table, most, step, working)
+
+        def check(turbines: int) -> None:  # before FLORIS computes for minutes
+            check_study(turbines, wind, study, past, allow_later_history=allow_later_history)
+
+        energy, model = _energy(record, farm, table, most, step, working, check)
         found = backtest(
             energy,
             wind,
@@ -257,7 +263,13 @@ def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: d
 
 
 def _energy(
-    record: Path | None, farm: Path | None, table: Path | None, most: float | None, step: float | None, working: Working
+    record: Path | None,
+    farm: Path | None,
+    table: Path | None,
+    most: float | None,
+    step: float | None,
+    working: Working,
+    check: Callable[[int], None],
 ) -> tuple[EnergyTable | ClusteredTable, FlorisModel | GroupedModel | None]:
     """Return the energy table and, where the farm's FLORIS file is there, its model."""
     if record is None:
@@ -273,10 +285,14 @@ def _energy(
         _same_farm(str(table), energy, FlorisModel(farm))
         return energy, wake_model(FlorisModel(farm, turbines=energy.farm.turbines))
     if farm is None:
+        missing = "there is no farm" if table is None else f"{table} does not exist, and there is no farm to compute it"
         raise InvalidInput(
-            "there is no farm: give its FLORIS input file with --farm FILE, or its energy table with --table"
+            f"{missing}: give the farm's FLORIS input file with --farm FILE, or its energy table with --table"
         )
+    if table is not None:
+        _check_writable(table)
     model = wake_model(FlorisModel(farm))
+    check(len(model.farm))
     energy = farm_table(
         model,
         most=MOST if most is None else most,
@@ -288,6 +304,14 @@ def _energy(
     return energy, model
 
 
+def _check_writable(table: Path) -> None:
+    """Refuse a place where the table could not be written, before it takes minutes to compute."""
+    if not table.parent.is_dir():
+        raise InvalidInput(f"--table {table}: there is no folder {table.parent}; make it, or choose another place")
+    if not os.access(table.parent, os.W_OK):
+        raise InvalidInput(f"--table {table}: nothing may be written to {table.parent}; choose another place")
+
+
 def _same_offsets(name: str, energy: EnergyTable | ClusteredTable, most: float | None, step: float | None) -> None:
     """Refuse options that a table was not computed with."""
     for option, given, there in (("--most", most, energy.most), ("--step", step, energy.step)):
@@ -296,7 +320,7 @@ def _same_offsets(name: str, energy: EnergyTable | ClusteredTable, most: float |
             raise InvalidInput(f"{option} {given:g}: {name} {known}; remove the table or the option")
 
 
-def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: WakeModel) -> None:
+def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: FlorisModel) -> None:
     """Refuse a table that was computed for another layout."""
     one, two = energy.farm, model.farm
     pairs = ((one.x, two.x), (one.y, two.y), (one.diameter, two.diameter))
@@ -306,6 +330,8 @@ def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: WakeModel
         differs = "other rotor diameters"
     elif abs(energy.turbulence - model.turbulence) > 1e-6:
         differs = f"a turbulence intensity of {energy.turbulence:g}, and the farm has {model.turbulence:g}"
+    elif energy.computed_by is not None and energy.computed_by != model.digest:
+        differs = "another wake model or other turbines"
     else:
         return
     raise InvalidInput(

@@ -7,8 +7,11 @@ what FLORIS said.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -21,6 +24,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 INSTALL = 'pip install "holdcourse[wakes]"'
 TURBULENCE = 0.06  # where the file names none
+SEARCHED = 720  # winds whose best offsets are looked for at once
+AIR = ("air_density", "wind_shear", "wind_veer", "reference_wind_height", "multidim_conditions")
 BATCH = 4000  # conditions that FLORIS computes at once: more would only take more memory
 
 
@@ -83,7 +88,18 @@ class WakeModel(Protocol):
         """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
         ...
 
-    def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
+    @property
+    def digest(self) -> str:
+        """What tells it from other models of the same layout."""
+        ...
+
+    def best_offsets(
+        self,
+        directions: ArrayLike,
+        speeds: ArrayLike,
+        most: float,
+        progress: Callable[[float], None] | None = None,
+    ) -> Array:
         """Return the best offsets within +-`most` degrees for k directions and speeds, (k, m)."""
         ...
 
@@ -120,9 +136,16 @@ class FlorisModel:
         except InvalidInput:
             raise
         except Exception as error:  # FLORIS raises whatever its parts raise
-            first = str(error).partition("\n")[0]
-            raise InvalidInput(f"{path}: FLORIS cannot read it: {type(error).__name__}: {first}") from error
+            raise InvalidInput(
+                f"{path}: FLORIS cannot read it: {_first_line(error)}. Give a FLORIS input file of version 4 (YAML)"
+            ) from error
         _check_steerable(path, model)
+        try:
+            _try_out(floris, model)
+        except Exception as error:
+            raise InvalidInput(
+                f"{path}: FLORIS reads it and cannot compute its wakes: {_first_line(error)}. Try it with FLORIS alone"
+            ) from error
         self._model = model
         x, y = (np.array(each, dtype=np.float64) for each in (model.layout_x, model.layout_y))
         names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
@@ -139,6 +162,14 @@ class FlorisModel:
     def farm(self) -> Farm:
         """The layout."""
         return self._farm
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells its wakes, turbines and air from those of other models."""
+        told = self._model.core.as_dict()
+        flow = {key: told["flow_field"].get(key) for key in AIR}
+        described = {"wake": told["wake"], "turbines": told["farm"]["turbine_type"], "air": flow}
+        return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
     def power(self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike) -> Array:
         """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
@@ -158,22 +189,33 @@ class FlorisModel:
             found[part] = np.asarray(self._model.get_turbine_powers()) / 1000.0
         return np.asarray(found)
 
-    def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
+    def best_offsets(
+        self,
+        directions: ArrayLike,
+        speeds: ArrayLike,
+        most: float,
+        progress: Callable[[float], None] | None = None,
+    ) -> Array:
         """Return the offsets that FLORIS' serial refine finds best within +-`most` degrees, (k, m)."""
         from floris.optimization.yaw_optimization.yaw_optimizer_sr import YawOptimizationSR
 
         d, u = (np.asarray(each, dtype=np.float64) for each in (directions, speeds))
-        self._model.set(
-            wind_directions=d,
-            wind_speeds=u,
-            turbulence_intensities=np.full(len(d), self.turbulence),
-            yaw_angles=np.zeros((len(d), len(self.farm))),
-        )
-        search = YawOptimizationSR(
-            self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
-        )
-        found = search.optimize(print_progress=False)
-        return np.vstack(found["yaw_angles_opt"].to_numpy())
+        found = np.zeros((len(d), len(self.farm)))
+        for first in range(0, len(d), SEARCHED):  # winds do not meet: in parts the result is the same
+            part = slice(first, first + SEARCHED)
+            if progress is not None:
+                progress(first / len(d))
+            self._model.set(
+                wind_directions=d[part],
+                wind_speeds=u[part],
+                turbulence_intensities=np.full(len(d[part]), self.turbulence),
+                yaw_angles=np.zeros((len(d[part]), len(self.farm))),
+            )
+            search = YawOptimizationSR(
+                self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
+            )
+            found[part] = np.vstack(search.optimize(print_progress=False)["yaw_angles_opt"].to_numpy())
+        return found
 
     def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
         """Return a number for the kind of each of some turbines (indices): those of one kind have the same."""
@@ -220,6 +262,17 @@ def _floris() -> Any:
     except ImportError:
         raise MissingExtra(f"wake models are computed by FLORIS: {INSTALL}") from None
     return floris
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _try_out(floris: Any, model: Any) -> None:
+    """Compute one wind, so that what cannot work fails now; FLORIS then says its warnings once and not every time."""
+    model.run()
+    model.core.logging["console"]["enable"] = False
+    floris.logging_manager.configure_console_log(False)
 
 
 def _check_steerable(path: Path, model: Any) -> None:
