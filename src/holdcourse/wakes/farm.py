@@ -9,10 +9,13 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -168,7 +171,11 @@ class FlorisModel:
         """What tells its wakes, turbines and air from those of other models."""
         told = self._model.core.as_dict()
         flow = {key: told["flow_field"].get(key) for key in AIR}
-        described = {"wake": told["wake"], "turbines": told["farm"]["turbine_type"], "air": flow}
+        turbines = [
+            {key: value for key, value in kind.items() if key != "turbine_library_path"}
+            for kind in self._model.core.farm.turbine_definitions
+        ]
+        described = {"wake": told["wake"], "turbines": turbines, "air": flow}
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
     def power(self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike) -> Array:
@@ -179,12 +186,13 @@ class FlorisModel:
         found = np.empty(yaw.shape)
         for first in range(0, len(yaw), BATCH):
             part = slice(first, first + BATCH)
-            self._model.set(
-                wind_directions=d[part],
-                wind_speeds=u[part],
-                turbulence_intensities=np.full(len(d[part]), self.turbulence),
-                yaw_angles=yaw[part],
-            )
+            with _cheap_paths():
+                self._model.set(
+                    wind_directions=d[part],
+                    wind_speeds=u[part],
+                    turbulence_intensities=np.full(len(d[part]), self.turbulence),
+                    yaw_angles=yaw[part],
+                )
             self._model.run()
             found[part] = np.asarray(self._model.get_turbine_powers()) / 1000.0
         return np.asarray(found)
@@ -205,16 +213,17 @@ class FlorisModel:
             part = slice(first, first + SEARCHED)
             if progress is not None:
                 progress(first / len(d))
-            self._model.set(
-                wind_directions=d[part],
-                wind_speeds=u[part],
-                turbulence_intensities=np.full(len(d[part]), self.turbulence),
-                yaw_angles=np.zeros((len(d[part]), len(self.farm))),
-            )
-            search = YawOptimizationSR(
-                self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
-            )
-            found[part] = np.vstack(search.optimize(print_progress=False)["yaw_angles_opt"].to_numpy())
+            with _cheap_paths():
+                self._model.set(
+                    wind_directions=d[part],
+                    wind_speeds=u[part],
+                    turbulence_intensities=np.full(len(d[part]), self.turbulence),
+                    yaw_angles=np.zeros((len(d[part]), len(self.farm))),
+                )
+                search = YawOptimizationSR(
+                    self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
+                )
+                found[part] = np.vstack(search.optimize(print_progress=False)["yaw_angles_opt"].to_numpy())
         return found
 
     def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
@@ -264,6 +273,37 @@ def _floris() -> Any:
     return floris
 
 
+class _Callers:
+    """What FLORIS asks of `inspect`: from which files a function was called; `inspect` also reads their sources."""
+
+    @staticmethod
+    def stack() -> list[SimpleNamespace]:
+        found, frame = [], sys._getframe(1)
+        while frame is not None:
+            found.append(SimpleNamespace(filename=frame.f_code.co_filename))
+            frame = frame.f_back  # type: ignore[assignment]
+        return found
+
+
+@contextmanager
+def _cheap_paths() -> Iterator[None]:
+    """Let FLORIS look for its files quickly: it does so for every turbine whenever the wind is set.
+
+    Reading the sources of all callers each time took more than half of the time of a small batch.
+    """
+    from floris import type_dec
+
+    kept = getattr(type_dec, "inspect", None)
+    if kept is None:  # another version, which may need no help
+        yield
+        return
+    type_dec.inspect = _Callers
+    try:
+        yield
+    finally:
+        type_dec.inspect = kept
+
+
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
@@ -273,6 +313,11 @@ def _try_out(floris: Any, model: Any) -> None:
     model.run()
     model.core.logging["console"]["enable"] = False
     floris.logging_manager.configure_console_log(False)
+    farm = model.core.farm
+    if any(isinstance(kind, str) for kind in farm.turbine_type):
+        # FLORIS reads the files of turbines that are named anew whenever the wind is set; what it read is enough.
+        kinds = farm.turbine_definitions[:1] if len(farm.turbine_type) == 1 else farm.turbine_definitions
+        model.set(turbine_type=kinds, reference_wind_height=model.core.flow_field.reference_wind_height)
 
 
 def _check_steerable(path: Path, model: Any) -> None:
