@@ -20,7 +20,6 @@ class ToyModel:
     """Every wake weakens the wind behind it; a yawed rotor loses power and throws its wake aside."""
 
     turbulence = 0.06
-    digest = "toy"
 
     def __init__(self, farm, reach=np.inf):
         self.farm, self.reach = farm, reach
@@ -53,7 +52,7 @@ class ToyModel:
         wind = np.minimum(u[:, None] * left, 12.0)
         return 2000.0 * (wind / 12.0) ** 3 * np.cos(yaw) ** 1.88
 
-    def best_offsets(self, directions, speeds, most, progress=None):
+    def best_offsets(self, directions, speeds, most):
         """By brute force: every joint vector."""
         vectors = np.array(
             list(itertools.product([each for each in OFFSETS if abs(each) <= most], repeat=len(self.farm)))

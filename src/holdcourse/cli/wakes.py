@@ -28,7 +28,7 @@ from holdcourse.cli.arguments import (
     names_option,
     saved_words,
 )
-from holdcourse.cli.progress import Working
+from holdcourse.cli.progress import BETWEEN, Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
@@ -38,7 +38,7 @@ from holdcourse.wakes.backtest import backtest, check_study
 from holdcourse.wakes.bundled import CREDIT, TURBINES, bundled_farm_file, bundled_record, bundled_table
 from holdcourse.wakes.clusters import ClusteredTable, farm_table, load_table
 from holdcourse.wakes.farm import FlorisModel
-from holdcourse.wakes.groups import GroupedModel, wake_model
+from holdcourse.wakes.groups import GroupedModel, digest_of, wake_model
 from holdcourse.wakes.handover import steering_policies
 from holdcourse.wakes.learning import AT_MOST
 from holdcourse.wakes.offsets import MOST, STEP
@@ -48,6 +48,7 @@ from holdcourse.wakes.report.tables import as_data, screen_table, words
 from holdcourse.wakes.result import ON_REQUEST, POLICIES, Study
 from holdcourse.wakes.table import EnergyTable
 
+FLORIS_SHARE = 0.5  # of the work, where there is no table yet; for the progress only
 DATA, STEERING, COMPARED, OUTPUT = "Data", "Steering", "What is compared", "Output"
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
@@ -193,13 +194,14 @@ def wakes(
         "decimal": decimal,
         "encoding": encoding,
     }
-    with Working("reading") as working:
+    with Working("reading", lines=BETWEEN) as working:
         wind = _wind(record, farm, table, columns | how).between(begin, end)
         past = None if history is None else read_record(history, **columns, **how)
 
         def check(turbines: int) -> None:  # before FLORIS computes for minutes
             check_study(turbines, wind, study, past, allow_later_history=allow_later_history)
 
+        computed = 0.0 if record is None or (table is not None and table.exists()) else FLORIS_SHARE
         energy, model = _energy(record, farm, table, most, step, working, check)
         found = backtest(
             energy,
@@ -208,7 +210,7 @@ def wakes(
             model=model,
             history=past,
             allow_later_history=allow_later_history,
-            progress=lambda what, share: working.tell(what, 0.3 + 0.7 * share, 1.0),
+            progress=lambda what, share: working.tell(what, computed + (1 - computed) * share, 1.0),
         )
         if table is not None and isinstance(energy, EnergyTable) and len(found.table.offsets) > len(energy.offsets):
             found.table.save(table)  # with what the rules passed through, so that the next time nothing is computed
@@ -297,7 +299,7 @@ def _energy(
         model,
         most=MOST if most is None else most,
         step=STEP if step is None else step,
-        progress=lambda what, share: working.tell(what, 0.3 * share, 1.0),
+        progress=lambda what, share: working.tell(what, FLORIS_SHARE * share, 1.0),
     )
     if table is not None:
         energy.save(table)
@@ -330,7 +332,7 @@ def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: FlorisMod
         differs = "other rotor diameters"
     elif abs(energy.turbulence - model.turbulence) > 1e-6:
         differs = f"a turbulence intensity of {energy.turbulence:g}, and the farm has {model.turbulence:g}"
-    elif energy.computed_by is not None and energy.computed_by != model.digest:
+    elif energy.computed_by is not None and energy.computed_by != digest_of(model):
         differs = "another wake model or other turbines"
     else:
         return

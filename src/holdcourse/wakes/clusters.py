@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from holdcourse.archive import write_file
 from holdcourse.errors import InvalidInput
 from holdcourse.wakes.farm import Farm, WakeModel
-from holdcourse.wakes.groups import PLANNED_REACH, REACH, TOGETHER, GroupedModel, meetings
+from holdcourse.wakes.groups import PLANNED_REACH, REACH, TOGETHER, GroupedModel, digest_of, meetings
 from holdcourse.wakes.offsets import (
     BLUR,
     DIRECTION_STEP,
@@ -299,7 +299,7 @@ def _cluster_table(
         model.turbulence,
         most,
         step,
-        model.digest,
+        digest_of(model),
     )
     return table, picked.share
 
@@ -325,5 +325,5 @@ def _whole(model: WakeModel, grid: WindGrid, best: Array, most: float, step: flo
         model.turbulence,
         most,
         step,
-        model.digest,
+        digest_of(model),
     )

@@ -91,18 +91,7 @@ class WakeModel(Protocol):
         """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
         ...
 
-    @property
-    def digest(self) -> str:
-        """What tells it from other models of the same layout."""
-        ...
-
-    def best_offsets(
-        self,
-        directions: ArrayLike,
-        speeds: ArrayLike,
-        most: float,
-        progress: Callable[[float], None] | None = None,
-    ) -> Array:
+    def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
         """Return the best offsets within +-`most` degrees for k directions and speeds, (k, m)."""
         ...
 
@@ -133,9 +122,10 @@ class FlorisModel:
             raise InvalidInput(f"there is no file {path}; give a FLORIS input file (YAML)")
         floris = _floris()
         try:
-            model = floris.FlorisModel(str(path))
-            if changes:
-                model = floris.FlorisModel(_changed(model.core.as_dict(), changes))
+            with _cheap_paths():
+                model = floris.FlorisModel(str(path))
+                if changes:
+                    model = floris.FlorisModel(_changed(model.core.as_dict(), changes))
         except InvalidInput:
             raise
         except Exception as error:  # FLORIS raises whatever its parts raise
@@ -143,8 +133,11 @@ class FlorisModel:
                 f"{path}: FLORIS cannot read it: {_first_line(error)}. Give a FLORIS input file of version 4 (YAML)"
             ) from error
         _check_steerable(path, model)
+        given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
+        self.turbulence = float(given[0]) if given.size else TURBULENCE
         try:
-            _try_out(floris, model)
+            with _cheap_paths():
+                _try_out(floris, model)
         except Exception as error:
             raise InvalidInput(
                 f"{path}: FLORIS reads it and cannot compute its wakes: {_first_line(error)}. Try it with FLORIS alone"
@@ -158,8 +151,6 @@ class FlorisModel:
         self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())
         kinds = [str(kind) for kind in model.core.farm.turbine_type]
         self._kinds = tuple(kinds.index(kind) for kind in (kinds if len(kinds) == len(x) else kinds[:1] * len(x)))
-        given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
-        self.turbulence = float(given[0]) if given.size else TURBULENCE
 
     @property
     def farm(self) -> Farm:
@@ -240,8 +231,9 @@ class FlorisModel:
         if len(kinds) == len(farm):
             changes["turbine_type"] = [kinds[k] for k in which]
         one = {"wind_directions": [270.0], "wind_speeds": [8.0], "turbulence_intensities": [self.turbulence]}
-        twin._model.reset_operation()
-        twin._model.set(**changes, **one)
+        with _cheap_paths():
+            twin._model.reset_operation()
+            twin._model.set(**changes, **one)
         names = tuple(farm.turbines[k] for k in which)
         twin._farm = Farm(farm.name, names, farm.x[which], farm.y[which], farm.diameter[which])
         twin._kinds = self.kinds(which)
@@ -310,7 +302,12 @@ def _first_line(error: Exception) -> str:
 
 def _try_out(floris: Any, model: Any) -> None:
     """Compute one wind, so that what cannot work fails now; FLORIS then says its warnings once and not every time."""
+    turbines = len(model.layout_x)
+    model.set(
+        wind_directions=[270.0], wind_speeds=[8.0], turbulence_intensities=[TURBULENCE], yaw_angles=[[10.0] * turbines]
+    )
     model.run()
+    model.reset_operation()
     model.core.logging["console"]["enable"] = False
     floris.logging_manager.configure_console_log(False)
     farm = model.core.farm

@@ -163,9 +163,9 @@ class GroupedModel:
         return self.model.farm
 
     @property
-    def digest(self) -> str:
+    def digest(self) -> str | None:
         """What tells its wakes, turbines and air from those of other models."""
-        return self.model.digest
+        return digest_of(self.model)
 
     def groups(self, sector: int) -> list[Indices]:
         """Return the groups of a sector, counted from the one around north."""
@@ -395,6 +395,12 @@ def serial_refine(
             low[rows, turbine] = np.where(better, np.clip(to - half, -most, most), bottom)
             high[rows, turbine] = np.where(better, np.clip(to + half, -most, most), top)
     return best
+
+
+def digest_of(model: object) -> str | None:
+    """Return what tells a model from others of the same layout; None where it does not say."""
+    found = getattr(model, "digest", None)
+    return None if found is None else str(found)
 
 
 def wake_model(model: FlorisModel) -> FlorisModel | GroupedModel:

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wakes.farm import WakeModel
-from holdcourse.wakes.groups import GroupedModel
+from holdcourse.wakes.farm import FlorisModel, WakeModel
+from holdcourse.wakes.groups import GroupedModel, digest_of
 from holdcourse.wakes.table import EnergyTable
 
 Array: TypeAlias = NDArray[np.float64]
@@ -121,7 +121,7 @@ def build_table(
         model.turbulence,
         most,
         step,
-        model.digest,
+        digest_of(model),
     )
 
 
@@ -159,7 +159,11 @@ def rounded_best(
     progress: Callable[[float], None] | None = None,
 ) -> Array:
     """Return the best offsets in every wind of a grid, in whole steps, (D x S, m)."""
-    found = model.best_offsets(grid.direction, grid.speed, most, progress)
+    winds = (grid.direction, grid.speed, most)
+    if isinstance(model, FlorisModel | GroupedModel):  # others need not say how far they are
+        found = model.best_offsets(*winds, progress)
+    else:
+        found = model.best_offsets(*winds)
     return np.asarray(np.clip(np.rint(found / step) * step, -most, most) + 0.0)
 
 
