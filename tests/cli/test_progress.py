@@ -18,10 +18,10 @@ def able(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
-def shown(terminal: bool, patience: float, seconds: float) -> str:
+def shown(terminal: bool, patience: float, seconds: float, lines: float | None = None) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=100)
-    with Working("reading", console=console, patience=patience) as working:
+    with Working("reading", console=console, patience=patience, lines=lines) as working:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             working.tell("gp-md", 1.0, 4.0)
@@ -42,6 +42,13 @@ def test_nothing_is_said_of_what_is_quick():
 
 def test_nothing_is_said_where_nobody_looks():
     assert shown(terminal=False, patience=0.0, seconds=0.2) == ""
+
+
+def test_long_work_says_how_far_it_is_where_there_is_no_terminal():
+    told = shown(terminal=False, patience=0.0, seconds=0.2, lines=0.05).splitlines()
+    assert 1 <= len(told) <= 4
+    assert told[0] == "gp-md: 25 % after 0 s, about 0 s left"
+    assert "after" not in shown(terminal=True, patience=5.0, seconds=0.1, lines=0.01)
 
 
 def test_a_verification_says_how_far_it_is(tmp_path):

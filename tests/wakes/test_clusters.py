@@ -17,10 +17,10 @@ import holdcourse as hc
 from holdcourse.cli.root import app
 from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
 from holdcourse.wakes import planning
-from holdcourse.wakes.backtest import joint_energy
+from holdcourse.wakes.backtest import joint_energies, joint_energy
 from holdcourse.wakes.clusters import build_clusters, clusters_of, interplay, load_table
 from holdcourse.wakes.farm import Farm
-from holdcourse.wakes.groups import GroupedModel
+from holdcourse.wakes.groups import GroupedModel, _in_wake, distinct_rows, groups_of, parts_of, serial_refine
 from holdcourse.wakes.report.page import page
 from holdcourse.wakes.result import Study
 from holdcourse.wakes.table import EnergyTable
@@ -146,13 +146,99 @@ def test_groups_that_are_alike_are_computed_once_and_right():
     found = groups.power(directions, 8.0, offsets)
     np.testing.assert_allclose(found, model.power(directions, 8.0, offsets), rtol=1e-3)  # edges of wakes left out
     along = groups.power(np.full(30, 270.0), 8.0, offsets)
-    row = groups._parts[groups._shape(groups.groups(135)[0])]
+    row = groups._models[groups._shape(groups.groups(135)[0])]
     assert len(groups.groups(135)) == 3
     assert row.asked <= 3 * 30  # three rows with the same offsets are one case each
     near = groups.power(np.full(30, 270.0), 8.0, offsets, around=[5])
     np.testing.assert_array_equal(near[:, 4:8], along[:, 4:8])
     assert not near[:, :4].any()
     assert not near[:, 8:].any()
+
+
+def grid_of_five(apart):
+    x, y = np.meshgrid(np.arange(5) * apart, np.arange(5) * apart)
+    return farm_at(x.ravel(), y.ravel())
+
+
+def test_a_large_group_is_computed_in_parts_with_all_that_stand_upwind():
+    farm = grid_of_five(500.0)
+    in_parts = 0
+    for direction in range(0, 90, 2):
+        parts = parts_of(farm, direction)
+        owned = np.concatenate([part.turbines[part.own] for part in parts])
+        assert sorted(owned.tolist()) == list(range(25))  # everybody once
+        in_parts += max(len(part.turbines) for part in parts) < max(map(len, groups_of(farm, direction)))
+        behind = np.any([_in_wake(farm, at, 20.0) for at in np.linspace(direction - 1, direction + 1, 5)], axis=0)
+        for part in parts:  # nobody upwind of a member is left out
+            inside = np.isin(np.arange(25), part.turbines)
+            assert not behind[np.ix_(~inside, inside)].any()
+    assert in_parts > 20
+    row = farm_at(np.arange(12) * 500.0, np.zeros(12))  # everybody stands in the wake of the first
+    assert [part.turbines.tolist() for part in parts_of(row, 270.0)] == [list(range(12))]
+
+
+def test_parts_make_what_their_group_makes():
+    model = ToyModel(grid_of_five(500.0), reach=20.0)
+    groups = GroupedModel(model)
+    random = np.random.default_rng(2)
+    one = [sector for sector in range(45) if len(groups.groups(sector)) == 1 < len(groups.parts(sector))]
+    directions = np.repeat(2.0 * np.array(one[:3]), 10)  # where all 25 are one group
+    offsets = random.choice(OFFSETS, (30, 25))
+    found, whole = groups.power(directions, 8.0, offsets), model.power(directions, 8.0, offsets)
+    np.testing.assert_allclose(found.sum(axis=1), whole.sum(axis=1), rtol=0.015)  # the edges of wakes are left out
+    for part in groups.parts(one[0]):  # and just what each part makes as a farm of its own
+        alone = model.part(part.turbines).power(directions[:10], 8.0, offsets[:10, part.turbines])
+        np.testing.assert_allclose(found[:10, part.turbines[part.own]], alone[:, part.own], rtol=1e-9)
+    near = groups.power(directions, 8.0, offsets, around=[12])
+    computed = near != 0
+    np.testing.assert_array_equal(near[computed], found[computed])
+    turned = offsets.copy()
+    turned[:, 12] += 5.0
+    other = groups.power(directions, 8.0, turned)
+    np.testing.assert_array_equal(other[~computed], found[~computed])  # nobody else notices
+    assert computed.any(axis=0).sum() > 1
+
+
+def test_the_search_in_parts_finds_what_the_search_on_the_whole_group_finds():
+    model = ToyModel(grid_of_five(500.0), reach=20.0)
+    groups = GroupedModel(model)
+    directions, speeds = np.array([18.0, 72.0]), np.array([7.0, 9.0])
+    told = []
+    found = groups.best_offsets(directions, speeds, 20.0, told.append)
+
+    def whole(rows, yaw, turbine):
+        return model.power(directions[rows], speeds[rows], yaw).sum(axis=1)
+
+    blows = np.radians(270.0 - directions)
+    orders = [np.argsort(model.farm.x * np.cos(b) + model.farm.y * np.sin(b), kind="stable") for b in blows]
+    twin = serial_refine(whole, orders, 25, 20.0)
+    alone, made, best = (model.power(directions, speeds, each).sum(axis=1) for each in (np.zeros((2, 25)), found, twin))
+    assert (made - alone >= 0.98 * (best - alone)).all()
+    assert (best > alone).all()
+    assert told == sorted(told)
+    assert told[0] >= 0
+    assert told[-1] <= 1
+
+
+def test_distinct_rows_are_those_of_numpy():
+    random = np.random.default_rng(4)
+    rows = random.choice([-5.0, 0.0, -0.0, 5.0, 1e-300], (500, 3))
+    found, which = distinct_rows(rows)
+    np.testing.assert_array_equal(found[which], rows)
+    assert len(found) == len(np.unique(rows, axis=0))
+    assert len(distinct_rows(np.zeros((0, 3)))[0]) == 0
+
+
+def test_several_runs_at_once_make_what_each_makes_alone(winter):
+    model, table = clustered(ROW, 2)
+    rounds = winter.between(end="2014-01-04").rounds()
+    random = np.random.default_rng(5)
+    runs = [random.choice(OFFSETS, (len(rounds), 4)) for _ in range(2)] + [np.zeros((len(rounds), 4))]
+    told = []
+    together = joint_energies(rounds, table.whole, runs, model, told.append)
+    for offsets, made in zip(runs, together, strict=True):
+        np.testing.assert_array_equal(made, joint_energy(rounds, table.whole, offsets, model))
+    assert told
 
 
 # -- the road ----------------------------------------------------------------------------------------------------------
@@ -284,6 +370,48 @@ def test_from_the_command_to_a_policy_for_each_cluster(road, winter, monkeypatch
     assert "wake-learner" not in {line["policy"] for line in data["lines"]}
     farm = hc.wakes.FarmController([hc.load_policy(each) for each in data["saved"]])
     assert sorted(farm.ask([225.0, 8.0, 10]).offsets) == sorted(table.farm.turbines)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price", "0.02 EUR per degree"], "--kwh-price"),
+        (["--price", "1; 2"], "2 prices of a degree for 6 turbines"),
+        (["--yaw-speed", "0"], "--yaw-speed"),
+        (["--every", "7 min"], "give a multiple"),
+        (["--end", "2014-01-02"], "500 at least are needed"),
+        (["--history", "wind.csv"], "decisions would know later wind"),
+        (["--table", "nowhere/farm.table"], "there is no folder nowhere"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_floris_works(options, message, winter, monkeypatch, tmp_path):
+    class Waiting(ToyModel):
+        def best_offsets(self, directions, speeds, most):
+            raise AssertionError("minutes of work, for nothing")
+
+    command = importlib.import_module("holdcourse.cli.wakes")
+    monkeypatch.setattr(command, "FlorisModel", lambda path: Waiting(SQUARE))
+    monkeypatch.chdir(tmp_path)
+    record = winter.between(end="2014-01-08")
+    rows = zip(record.time, record.direction, record.speed, strict=True)
+    lines = ["time,wind_direction,wind_speed", *(f"{time}Z,{d:.1f},{u:.2f}" for time, d, u in rows)]
+    Path("wind.csv").write_text("\n".join(lines))
+    said = CliRunner().invoke(app, ["wakes", "wind.csv", "--farm", "farm.yaml", *options])
+    assert said.exit_code == 1, said.output
+    assert message in str(said.exception) or message in said.output
+
+
+def test_a_table_of_another_wake_model_is_refused(road, winter, monkeypatch, tmp_path):
+    table, model, _ = road
+    known = replace(table, whole=replace(table.whole, computed_by="one model"))
+    known.save(tmp_path / "farm.table")
+    assert load_table(tmp_path / "farm.table").computed_by == "one model"
+    command = importlib.import_module("holdcourse.cli.wakes")
+    command._same_farm("farm.table", table, model)  # nobody wrote down which one it was
+    model = ToyModel(model.farm)
+    model.digest = "another one"
+    with pytest.raises(InvalidInput, match="computed for another wake model or other turbines"):
+        command._same_farm("farm.table", known, model)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wakes.bundled import TURBINES
-from holdcourse.wakes.groups import GroupedModel, groups_of
+from holdcourse.wakes.groups import GroupedModel, groups_of, serial_refine
 from holdcourse.wakes.offsets import build_table
 
 floris = pytest.importorskip("floris", reason="needs the extra: pip install 'holdcourse[wakes]'")
@@ -94,11 +94,65 @@ def test_wake_parameters_can_be_changed(model):
         hc.wakes.FlorisModel(hc.wakes.bundled_farm_file(), changes={"kx": 1.3})
 
 
+def test_our_serial_refine_takes_the_steps_of_floris(tmp_path):
+    """To the last bit, with the whole farm as what notices a turbine."""
+    row = hc.wakes.FlorisModel(farm_file(tmp_path, [0.0, 400.0, 800.0], [0.0, 30.0, -10.0]))
+    d, u = np.array([268.0, 274.0, 92.0, 10.0]), np.array([7.0, 9.0, 8.0, 8.0])
+
+    def whole(rows, yaw, turbine):
+        return row.power(d[rows], u[rows], yaw).sum(axis=1)
+
+    blows = np.radians(270.0 - d)
+    orders = [np.argsort(row.farm.x * np.cos(b) + row.farm.y * np.sin(b)) for b in blows]
+    found = serial_refine(whole, orders, 3, 25.0)
+    np.testing.assert_array_equal(found, row.best_offsets(d, u, 25.0))
+    assert found[:3].any(axis=1).all()
+
+
+def test_named_turbines_make_what_floris_makes_of_them(tmp_path):
+    data = yaml.safe_load(farm_file(tmp_path, [0.0, 700.0, 1500.0], [0.0, 50.0, 0.0]).read_text())
+    data["farm"]["turbine_type"] = ["nrel_5MW", "iea_10MW", "nrel_5MW"]
+    data["flow_field"]["reference_wind_height"] = 90.0
+    path = tmp_path / "farm.yaml"
+    path.write_text(yaml.safe_dump(data))
+    ours, theirs = hc.wakes.FlorisModel(path), floris.FlorisModel(str(path))
+    d, u = np.array([270.0, 90.0, 265.0]), np.array([8.0, 9.0, 7.0])
+    offsets = np.array([[0.0, 0.0, 0.0], [10.0, -15.0, 20.0], [20.0, 5.0, 0.0]])
+    theirs.set(wind_directions=d, wind_speeds=u, turbulence_intensities=np.full(3, 0.06), yaw_angles=offsets)
+    theirs.run()
+    np.testing.assert_array_equal(ours.power(d, u, offsets), theirs.get_turbine_powers() / 1000.0)
+    assert ours.kinds([0, 1, 2]) == (0, 1, 0)
+    other = yaml.safe_load(path.read_text())
+    other["wake"]["wake_velocity_parameters"]["gauss"]["ka"] = 0.5
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(other))
+    assert hc.wakes.FlorisModel(path).digest == ours.digest != hc.wakes.FlorisModel(tmp_path / "other.yaml").digest
+
+
+def test_floris_says_its_warnings_once_and_what_it_cannot_compute_is_one_line(tmp_path, capfd):
+    data = yaml.safe_load(farm_file(tmp_path, [0.0, 400.0], [0.0, 0.0]).read_text())
+    data["wake"].update(enable_secondary_steering=False, enable_transverse_velocities=False)
+    data["wake"]["enable_yaw_added_recovery"] = False
+    data["wake"]["model_strings"]["velocity_model"] = "turbopark"  # FLORIS warns of it whenever it is used
+    path = tmp_path / "farm.yaml"
+    path.write_text(yaml.safe_dump(data))
+    model = hc.wakes.FlorisModel(path)
+    assert "TurbOPark" in capfd.readouterr().err  # of wakes that are deflected: it was tried out
+    model.power(270.0, 8.0, np.zeros((1, 2)))
+    model.part([0]).power(270.0, 8.0, np.zeros((1, 1)))
+    assert capfd.readouterr().err == ""
+    data["wake"]["wake_velocity_parameters"]["gauss"]["ka"] = "much"
+    data["wake"]["model_strings"]["velocity_model"] = "gauss"
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(InvalidInput, match=r"FLORIS .*: .*Error: .*") as said:
+        hc.wakes.FlorisModel(path)
+    assert "\n" not in str(said.value)
+
+
 def test_files_that_are_no_farm(tmp_path):
     with pytest.raises(InvalidInput, match="there is no file"):
         hc.wakes.FlorisModel(tmp_path / "none.yaml")
     (tmp_path / "text.yaml").write_text("hello: world\n")
-    with pytest.raises(InvalidInput, match="FLORIS cannot read it"):
+    with pytest.raises(InvalidInput, match=r"FLORIS cannot read it: .*\. Give a FLORIS input file"):
         hc.wakes.FlorisModel(tmp_path / "text.yaml")
 
 

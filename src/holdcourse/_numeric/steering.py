@@ -36,8 +36,9 @@ def expected(values: Array, turns: Array, speeds: Array) -> Array:
     """Return what values, (D, S, n), are expected to be one step later, seen from each context, (D, S, n)."""
     directions, speed_bins, n = values.shape
     reach = (turns.shape[1] - 1) // 2
-    found = np.zeros_like(values)
+    found = np.empty_like(values)
     mixed = np.empty((directions, n))  # values at the speeds to come, for one speed of now
+    total = np.empty((directions, n))
     for s in range(speed_bins):
         mixed[:] = 0.0
         for later in range(speed_bins):
@@ -46,14 +47,19 @@ def expected(values: Array, turns: Array, speeds: Array) -> Array:
                 for d in range(directions):
                     for y in range(n):
                         mixed[d, y] += p * values[d, later, y]
-        for d in range(directions):
-            row = found[d, s]
-            for j in range(2 * reach + 1):
-                p = turns[s, j]
-                if p > NEGLIGIBLE:
-                    other = mixed[(d + j - reach) % directions]
-                    for y in range(n):
-                        row[y] += p * other[y]
+        total[:] = 0.0
+        for j in range(2 * reach + 1):
+            p = turns[s, j]
+            if p > NEGLIGIBLE:
+                # All directions at once, around the circle: two long stretches instead of many short ones.
+                shift = (j - reach) % directions
+                head, tail = total[: directions - shift].ravel(), total[directions - shift :].ravel()
+                ahead, around = mixed[shift:].ravel(), mixed[:shift].ravel()
+                for k in range(len(head)):
+                    head[k] += p * ahead[k]
+                for k in range(len(tail)):
+                    tail[k] += p * around[k]
+        found[:, s] = total
     return found
 
 
@@ -61,17 +67,17 @@ def expected(values: Array, turns: Array, speeds: Array) -> Array:
 def with_moves(onward: Array, moves: Array) -> Array:
     """Return the cost of going on from each setting by the best move, (D, S, n)."""
     directions, speed_bins, n = onward.shape
+    ways = np.ascontiguousarray(moves.T)  # to a setting (row) from each: all that start are compared at once
     found = np.empty_like(onward)
     for d in range(directions):
         for s in range(speed_bins):
-            row = onward[d, s]
-            for x in range(n):
-                best = math.inf
-                for y in range(n):
-                    cost = moves[x, y] + row[y]
-                    if cost < best:
-                        best = cost
-                found[d, s, x] = best
+            row, best = onward[d, s], found[d, s]
+            best[:] = math.inf
+            for y in range(n):
+                on, way = row[y], ways[y]
+                for x in range(n):
+                    cost = way[x] + on
+                    best[x] = cost if cost < best[x] else best[x]
     return found
 
 

@@ -1,8 +1,12 @@
-"""How far a command is, and how long it will still take: shown on a terminal, once it has taken two seconds."""
+"""How far a command is, and how long it will still take: shown on a terminal, once it has taken two seconds.
+
+Work that may take many minutes also says so where nobody sees a bar: a line every half minute.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -10,10 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 PATIENCE = 2.0  # seconds without a word
+BETWEEN = 30.0  # seconds between two lines, where there is no bar
 
 
 class Working:
-    """Shows progress on standard error while a command works; nothing where that is no terminal.
+    """Shows progress on standard error while a command works; nothing, or lines, where that is no terminal.
 
     Parameters
     ----------
@@ -21,9 +26,13 @@ class Working:
         What is being done at first.
     patience
         Seconds before anything is shown.
+    lines
+        Seconds between two lines where there is no terminal; None: no lines.
     """
 
-    def __init__(self, what: str, *, console: Console | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, what: str, *, console: Console | None = None, patience: float = PATIENCE, lines: float | None = None
+    ) -> None:
         self._console = console or Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description:<28.28}"),
@@ -36,6 +45,8 @@ class Working:
             transient=True,
         )
         self._task = self._bar.add_task(what, total=None)
+        self._lines = lines
+        self._began = self._said = time.monotonic()
         self._lock = threading.Lock()
         self._ended = False
         self._timer = threading.Timer(patience, self._show)
@@ -44,6 +55,13 @@ class Working:
     def tell(self, what: str, done: float, total: float) -> None:
         """Say what is being done, and how much of all is done."""
         self._bar.update(self._task, description=what, completed=done, total=total)
+        now = time.monotonic()
+        if self._lines is not None and not self._console.is_terminal and now - self._said >= self._lines:
+            self._said, passed = now, now - self._began
+            left = f", about {_minutes(passed * (total / done - 1))} left" if done > 0.02 * total else ""
+            self._console.print(
+                f"{what}: {100 * done / total:.0f} % after {_minutes(passed)}{left}", highlight=False, soft_wrap=True
+            )
 
     def _show(self) -> None:
         with self._lock:
@@ -63,3 +81,7 @@ class Working:
             self._ended = True
             if self._bar.live.is_started:
                 self._bar.stop()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -26,17 +28,17 @@ from holdcourse.cli.arguments import (
     names_option,
     saved_words,
 )
-from holdcourse.cli.progress import Working
+from holdcourse.cli.progress import BETWEEN, Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.units import seconds
-from holdcourse.wakes.backtest import backtest
+from holdcourse.wakes.backtest import backtest, check_study
 from holdcourse.wakes.bundled import CREDIT, TURBINES, bundled_farm_file, bundled_record, bundled_table
 from holdcourse.wakes.clusters import ClusteredTable, farm_table, load_table
-from holdcourse.wakes.farm import FlorisModel, WakeModel
-from holdcourse.wakes.groups import GroupedModel, wake_model
+from holdcourse.wakes.farm import FlorisModel
+from holdcourse.wakes.groups import GroupedModel, digest_of, wake_model
 from holdcourse.wakes.handover import steering_policies
 from holdcourse.wakes.learning import AT_MOST
 from holdcourse.wakes.offsets import MOST, STEP
@@ -46,6 +48,7 @@ from holdcourse.wakes.report.tables import as_data, screen_table, words
 from holdcourse.wakes.result import ON_REQUEST, POLICIES, Study
 from holdcourse.wakes.table import EnergyTable
 
+FLORIS_SHARE = 0.5  # of the work, where there is no table yet; for the progress only
 DATA, STEERING, COMPARED, OUTPUT = "Data", "Steering", "What is compared", "Output"
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
@@ -191,10 +194,15 @@ def wakes(
         "decimal": decimal,
         "encoding": encoding,
     }
-    with Working("reading") as working:
+    with Working("reading", lines=BETWEEN) as working:
         wind = _wind(record, farm, table, columns | how).between(begin, end)
         past = None if history is None else read_record(history, **columns, **how)
-        energy, model = _energy(record, farm, table, most, step, working)
+
+        def check(turbines: int) -> None:  # before FLORIS computes for minutes
+            check_study(turbines, wind, study, past, allow_later_history=allow_later_history)
+
+        computed = 0.0 if record is None or (table is not None and table.exists()) else FLORIS_SHARE
+        energy, model = _energy(record, farm, table, most, step, working, check)
         found = backtest(
             energy,
             wind,
@@ -202,7 +210,7 @@ def wakes(
             model=model,
             history=past,
             allow_later_history=allow_later_history,
-            progress=lambda what, share: working.tell(what, 0.3 + 0.7 * share, 1.0),
+            progress=lambda what, share: working.tell(what, computed + (1 - computed) * share, 1.0),
         )
         if table is not None and isinstance(energy, EnergyTable) and len(found.table.offsets) > len(energy.offsets):
             found.table.save(table)  # with what the rules passed through, so that the next time nothing is computed
@@ -257,7 +265,13 @@ def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: d
 
 
 def _energy(
-    record: Path | None, farm: Path | None, table: Path | None, most: float | None, step: float | None, working: Working
+    record: Path | None,
+    farm: Path | None,
+    table: Path | None,
+    most: float | None,
+    step: float | None,
+    working: Working,
+    check: Callable[[int], None],
 ) -> tuple[EnergyTable | ClusteredTable, FlorisModel | GroupedModel | None]:
     """Return the energy table and, where the farm's FLORIS file is there, its model."""
     if record is None:
@@ -273,19 +287,31 @@ def _energy(
         _same_farm(str(table), energy, FlorisModel(farm))
         return energy, wake_model(FlorisModel(farm, turbines=energy.farm.turbines))
     if farm is None:
+        missing = "there is no farm" if table is None else f"{table} does not exist, and there is no farm to compute it"
         raise InvalidInput(
-            "there is no farm: give its FLORIS input file with --farm FILE, or its energy table with --table"
+            f"{missing}: give the farm's FLORIS input file with --farm FILE, or its energy table with --table"
         )
+    if table is not None:
+        _check_writable(table)
     model = wake_model(FlorisModel(farm))
+    check(len(model.farm))
     energy = farm_table(
         model,
         most=MOST if most is None else most,
         step=STEP if step is None else step,
-        progress=lambda what, share: working.tell(what, 0.3 * share, 1.0),
+        progress=lambda what, share: working.tell(what, FLORIS_SHARE * share, 1.0),
     )
     if table is not None:
         energy.save(table)
     return energy, model
+
+
+def _check_writable(table: Path) -> None:
+    """Refuse a place where the table could not be written, before it takes minutes to compute."""
+    if not table.parent.is_dir():
+        raise InvalidInput(f"--table {table}: there is no folder {table.parent}; make it, or choose another place")
+    if not os.access(table.parent, os.W_OK):
+        raise InvalidInput(f"--table {table}: nothing may be written to {table.parent}; choose another place")
 
 
 def _same_offsets(name: str, energy: EnergyTable | ClusteredTable, most: float | None, step: float | None) -> None:
@@ -296,7 +322,7 @@ def _same_offsets(name: str, energy: EnergyTable | ClusteredTable, most: float |
             raise InvalidInput(f"{option} {given:g}: {name} {known}; remove the table or the option")
 
 
-def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: WakeModel) -> None:
+def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: FlorisModel) -> None:
     """Refuse a table that was computed for another layout."""
     one, two = energy.farm, model.farm
     pairs = ((one.x, two.x), (one.y, two.y), (one.diameter, two.diameter))
@@ -306,6 +332,8 @@ def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: WakeModel
         differs = "other rotor diameters"
     elif abs(energy.turbulence - model.turbulence) > 1e-6:
         differs = f"a turbulence intensity of {energy.turbulence:g}, and the farm has {model.turbulence:g}"
+    elif energy.computed_by is not None and energy.computed_by != digest_of(model):
+        differs = "another wake model or other turbines"
     else:
         return
     raise InvalidInput(

@@ -12,11 +12,11 @@ are one vector of offsets. What that vector makes is the model's answer for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,10 @@ from holdcourse._numeric.steering import held
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.units import amount
 from holdcourse.wakes.clusters import ClusteredTable
+from holdcourse.wakes.drift import FEWEST as FEWEST_STEPS
 from holdcourse.wakes.drift import learn_drift
 from holdcourse.wakes.farm import INSTALL, WakeModel
+from holdcourse.wakes.groups import TOGETHER
 from holdcourse.wakes.learning import LearnedEnergy, wakeless
 from holdcourse.wakes.offsets import in_zone, rate_limited
 from holdcourse.wakes.planning import PlanAhead, PlannedEnergy, degree_prices, follow, steering_problem
@@ -55,6 +57,8 @@ Progress: TypeAlias = Callable[[str, float], None]
 NOTHING = np.zeros(0)
 AT_ONCE = 100_000  # offset vectors that a model is asked for at once: more would only take more memory
 ALONE = (LEARNER, "gp-md")  # decide for a farm as a whole only
+WORK = {OURS: 8.0, LEARNER: 40.0, "gp-md": 400.0}  # of a run beside that of a rule, about; for the progress only
+DECIDING = 0.4  # share of the work at a farm in clusters that is not FLORIS'
 
 
 def backtest(
@@ -99,16 +103,8 @@ def backtest(
     study = study or Study()
     told = progress or (lambda what, share: None)
     _check_tables(table, truth, model, study)
+    later = check_study(len(table.farm), record, study, history, allow_later_history=allow_later_history)
     rounds = record.rounds(study.hours, knowing=study.knowing)
-    if len(rounds) < 2:
-        raise InvalidInput(f"the record has {len(rounds)} rounds; give a longer one")
-    later = history is not None and bool(history.time[-1] >= record.time[0])
-    if history is not None and later and not allow_later_history:
-        raise InvalidInput(
-            f"the history goes to {history.time[-1]}Z, and the record begins at {record.time[0]}Z: decisions would "
-            "know later wind. Give a history that ends earlier; to learn from it anyway, say "
-            "allow_later_history=True"
-        )
     steering = _Steering(table, truth, model, rounds, study, history)
     rounds = steering.rounds
     wanted = (BASE, *(name for name in study.policies if name != BASE))
@@ -122,23 +118,23 @@ def backtest(
         )
     fronts: dict[str, list[Steered]] = {}
     learned = None
-    for k, name in enumerate(wanted):
-        told(label_of(name), k / (len(wanted) + 1))
-        if name == "lookup":
-            runs[name] = steering.rule(name, None, steering.looked_up)
-            fronts[name] = [runs[name]]
-        elif name in RULES:
-            settings = study.hysteresis if name == "hysteresis" else study.rate_limits
-            fronts[name] = [steering.rule(name, setting, steering.ruled(name, setting)) for setting in settings]
-            runs |= {f"{name} {setting:g}": run for setting, run in zip(settings, fronts[name], strict=True)}
-        elif name in (OURS, HINDSIGHT):
-            runs[name] = steering.priced(name, None)
-            fronts[name] = [steering.priced(name, price) for price in steering.front_prices]
-        elif name == LEARNER:
-            runs[name], learned = steering.learning()
-        elif name == "gp-md":
-            runs[name] = steering.gp_md()
-    told("fronts", len(wanted) / (len(wanted) + 1))
+    tasks = _tasks(steering, wanted)
+    total = sum(task.work for task in tasks)
+    deciding = 1.0 if steering.together else DECIDING
+    done = 0.0
+    for task in tasks:
+        told(label_of(task.policy), deciding * done / total)
+        done += task.work
+        if task.policy == LEARNER:
+            runs[LEARNER], learned = steering.learning()
+            continue
+        run = task.run()
+        if task.key is not None:
+            runs[task.key] = run
+        if task.on_front:
+            fronts.setdefault(task.policy, []).append(run)
+    steering.settle(lambda share: told("computing what offsets make", deciding + (1 - deciding) * share))
+    told("fronts", 1.0)
     found = Backtest(
         study=study,
         table=steering.truth,
@@ -165,6 +161,92 @@ def backtest(
     return replace(found, fronts=points, front_weeks=weeks)
 
 
+class _Task(NamedTuple):
+    """A run of a policy: how much work it is beside others, and where it belongs."""
+
+    policy: str
+    work: float
+    run: Callable[[], Steered]
+    key: str | None = None
+    on_front: bool = False
+
+
+def _tasks(steering: _Steering, wanted: Sequence[str]) -> list[_Task]:
+    """Return what is to be run, in the order of the policies wanted."""
+    study, tasks = steering.study, []
+    for name in wanted:
+        work = WORK.get(name, 1.0)
+        if name == "lookup":
+            tasks.append(_Task(name, work, lambda: steering.rule("lookup", None, steering.looked_up), name, True))
+        elif name in RULES:
+            for setting in study.hysteresis if name == "hysteresis" else study.rate_limits:
+                run = partial(_ruled, steering, name, setting)
+                tasks.append(_Task(name, work, run, f"{name} {setting:g}", True))
+        elif name in (OURS, HINDSIGHT):
+            tasks.append(_Task(name, work, partial(steering.priced, name, None), name))
+            tasks += [
+                _Task(name, work, partial(steering.priced, name, price), None, True) for price in steering.front_prices
+            ]
+        elif name == "gp-md":
+            tasks.append(_Task(name, work, steering.gp_md, name))
+        elif name == LEARNER:
+            tasks.append(_Task(name, work, steering.base))
+    return tasks
+
+
+def _ruled(steering: _Steering, name: str, setting: float) -> Steered:
+    return steering.rule(name, setting, steering.ruled(name, setting))
+
+
+def check_study(
+    turbines: int,
+    record: WindRecord,
+    study: Study,
+    history: WindRecord | None = None,
+    *,
+    allow_later_history: bool = False,
+) -> bool:
+    """Refuse what cannot be backtested, before FLORIS computes anything; return whether the history is hindsight."""
+    degree_prices(study.price, turbines, study.kwh_price)
+    _yaw_speed(study)
+    if turbines > TOGETHER:
+        _check_clusters(turbines, study)
+    rounds = record.rounds(study.hours, knowing=study.knowing)
+    if len(rounds) < 2:
+        raise InvalidInput(f"the record has {len(rounds)} rounds; give a longer one")
+    later = history is not None and bool(history.time[-1] >= record.time[0])
+    if history is not None and later and not allow_later_history:
+        raise InvalidInput(
+            f"the history goes to {history.time[-1]}Z, and the record begins at {record.time[0]}Z: decisions would "
+            "know later wind. Give a history that ends earlier; to learn from it anyway, say "
+            "allow_later_history=True"
+        )
+    if history is None and (steps := int(rounds.follows.sum())) < FEWEST_STEPS:
+        raise InvalidInput(
+            f"the record has {steps} steps from one interval to the next; {FEWEST_STEPS} at least are needed to learn "
+            "what the direction does next. Give a longer record, or an earlier one as a history"
+        )
+    return later
+
+
+def _yaw_speed(study: Study) -> float:
+    """Return the yaw speed of a study, degrees per second."""
+    speed = amount(study.yaw_speed, "°/s", "yaw_speed") if isinstance(study.yaw_speed, str) else study.yaw_speed
+    if not speed > 0:
+        raise InvalidInput(f"yaw_speed={study.yaw_speed!r}: a nacelle turns by some degrees per second")
+    return float(speed)
+
+
+def _check_clusters(turbines: int, study: Study) -> None:
+    """Refuse policies that cannot run a farm in clusters."""
+    asked = [name for name in study.policies if name in ALONE]
+    if asked and study.policies != POLICIES:
+        raise InvalidInput(
+            f"{' and '.join(asked)} cannot run a farm in clusters ({turbines} turbines): the power of one "
+            f"cluster is not measured apart from that of the others. Leave it out of the policies"
+        )
+
+
 def _check_tables(
     table: EnergyTable | ClusteredTable, truth: EnergyTable | None, model: WakeModel | None, study: Study
 ) -> None:
@@ -181,12 +263,7 @@ def _check_tables(
         raise MissingExtra(
             f"FLORIS computes the energy of a farm in clusters: {INSTALL}, and give the farm's FLORIS file"
         )
-    asked = [name for name in study.policies if name in ALONE]
-    if asked and study.policies != POLICIES:
-        raise InvalidInput(
-            f"{' and '.join(asked)} cannot run a farm in clusters ({len(table.farm)} turbines): the power of one "
-            f"cluster is not measured apart from that of the others. Leave it out of the policies"
-        )
+    _check_clusters(len(table.farm), study)
 
 
 def within_reach(wanted: Array, longest: float) -> Array:
@@ -203,24 +280,47 @@ def joint_energy(rounds: Rounds, table: EnergyTable, offsets: Array, model: Wake
 
     As an energy table would interpolate it, without a table of every vector: a large farm has as many as rounds.
     """
+    return joint_energies(rounds, table, [offsets], model)[0]
+
+
+def joint_energies(
+    rounds: Rounds,
+    table: EnergyTable,
+    runs: Sequence[Array],
+    model: WakeModel,
+    progress: Callable[[float], None] | None = None,
+) -> list[Array]:
+    """Return the same for several runs at once: what they have in common is computed once."""
+    told = progress or (lambda share: None)
     each, places = rounds.readings_of()
-    vectors, held = np.unique(offsets, axis=0, return_inverse=True)
-    vector = np.ravel(held)[each]
+    distinct = [np.unique(offsets, axis=0, return_inverse=True) for offsets in runs]
+    vectors, number = np.unique(np.concatenate([found for found, _ in distinct]), axis=0, return_inverse=True)
+    ends = np.cumsum([len(found) for found, _ in distinct])[:-1]
+    held = [of[np.ravel(which)] for (_, which), of in zip(distinct, np.split(np.ravel(number), ends), strict=True)]
     winds = table.places(rounds.record.direction[places], rounds.record.speed[places])
     corners = winds.corners()
-    cells = np.concatenate([np.column_stack([d, s, vector]) for d, s, _ in corners])
     weights = np.concatenate([np.where(winds.calm, 0.0, weight) for _, _, weight in corners])
-    distinct, which = np.unique(cells, axis=0, return_inverse=True)
-    needed = np.bincount(np.ravel(which), weights, len(distinct)) > 0
-    still = (vectors == 0).all(axis=1)[distinct[:, 2]]
-    made = table.power[distinct[:, 0], distinct[:, 1], 0]
-    asked = np.flatnonzero(needed & ~still)
-    for first in range(0, len(asked), AT_ONCE):  # in the order of directions, so that cases alike stay together
+    at = np.concatenate([d * len(table.speeds) + s for d, s, _ in corners])
+    # A cell is a direction, a speed and a vector, as one number; in its order directions stay together.
+    cells = [at * len(vectors) + np.tile(vector[each], len(corners)) for vector in held]
+    still = (vectors == 0).all(axis=1)
+    known = np.unique(np.concatenate([np.unique(cell[weights > 0]) for cell in cells]))
+    place, v = np.divmod(known, len(vectors))
+    d, s = np.divmod(place, len(table.speeds))
+    made = table.power[d, s, 0]
+    asked = np.flatnonzero(~still[v])
+    for first in range(0, len(asked), AT_ONCE):
+        told(first / len(asked))
         some = asked[first : first + AT_ONCE]
-        d, s, v = distinct[some].T
-        made[some] = model.power(table.directions[d], table.speeds[s], vectors[v]).sum(axis=1)
-    power = (weights * made[np.ravel(which)]).reshape(len(corners), len(rounds), -1).sum(axis=(0, 2))
-    return np.asarray(power * rounds.record.step_hours)
+        made[some] = model.power(table.directions[d[some]], table.speeds[s[some]], vectors[v[some]]).sum(axis=1)
+    found = []
+    for cell in cells:
+        # What has no weight is not computed, and counts nothing.
+        which = np.minimum(np.searchsorted(known, cell), len(known) - 1)
+        power = np.where(weights > 0, weights * made[which], 0.0) if len(known) else np.zeros(len(cell))
+        whole = power.reshape(len(corners), len(rounds), -1).sum(axis=(0, 2))
+        found.append(np.asarray(whole * rounds.record.step_hours))
+    return found
 
 
 def cheapest(costs: Array, moves: Array) -> Indices:
@@ -262,6 +362,7 @@ class _Steering:
         self.table = table if isinstance(table, EnergyTable) else table.whole
         self.truth = truth or self.table
         self.model, self.rounds, self.study = model, rounds, study
+        self._open: list[Steered] = []  # runs whose energy is still to be computed
         everybody = np.arange(len(table.farm))
         self.clusters = (
             [(everybody, table)]
@@ -270,16 +371,14 @@ class _Steering:
         )
         self.prices = degree_prices(study.price, len(table.farm), study.kwh_price)
         self.contexts = rounds.contexts
-        speed = amount(study.yaw_speed, "°/s", "yaw_speed") if isinstance(study.yaw_speed, str) else study.yaw_speed
-        if not speed > 0:
-            raise InvalidInput(f"yaw_speed={study.yaw_speed!r}: a nacelle turns by some degrees per second")
-        reach = float(speed) * 3600.0 * rounds.hours
+        speed = _yaw_speed(study)
+        reach = speed * 3600.0 * rounds.hours
         settings = [part.settings for _, part in self.clusters]
         self.longest = reach if reach < max(float(np.ptp(each)) for each in settings) else None
         nearest = min((float(np.abs(each[1:]).max(axis=1).min()) for each in settings if len(each) > 1), default=0.0)
         if reach * (1 + 1e-9) < nearest:
             raise InvalidInput(
-                f"at {float(speed):g} degrees per second a nacelle turns by {reach:.3g} degrees between two decisions, "
+                f"at {speed:g} degrees per second a nacelle turns by {reach:.3g} degrees between two decisions, "
                 f"less than the {nearest:g} degrees to the nearest setting: nothing could ever be steered. Decide less "
                 "often (hours=), or give a higher yaw_speed="
             )
@@ -362,14 +461,25 @@ class _Steering:
     def _billed(self, name: str, setting: float | None, offsets: Array) -> Steered:
         """Return what any offsets, (t, m), make; what the table does not know is asked of the model."""
         if not self.together:
-            assert self.model is not None  # as `_check_tables` says
-            return self._steered(name, setting, offsets, joint_energy(self.rounds, self.table, offsets, self.model))
+            run = self._steered(name, setting, offsets, np.full(len(self.rounds), np.nan))
+            self._open.append(run)
+            return run
         each, places = self.rounds.readings_of()
         record = self.rounds.record
         self.truth, vectors = self.truth.knowing(
             record.direction[places], record.speed[places], offsets[each], self.model
         )
         return self._run(name, setting, vectors.reshape(len(self.rounds), -1)[:, 0])
+
+    def settle(self, progress: Callable[[float], None]) -> None:
+        """Fill in what the offsets of a farm in clusters made: of all runs at once, since they have much in common."""
+        if not self._open:
+            return
+        assert self.model is not None  # as `_check_tables` says
+        made = joint_energies(self.rounds, self.table, [run.offsets for run in self._open], self.model, progress)
+        for run, energy in zip(self._open, made, strict=True):
+            run.energy[:] = energy
+        self._open.clear()
 
     @cached_property
     def front_prices(self) -> list[float]:

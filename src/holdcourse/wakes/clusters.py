@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from holdcourse.archive import write_file
 from holdcourse.errors import InvalidInput
 from holdcourse.wakes.farm import Farm, WakeModel
-from holdcourse.wakes.groups import PLANNED_REACH, REACH, TOGETHER, GroupedModel, meetings
+from holdcourse.wakes.groups import PLANNED_REACH, REACH, TOGETHER, GroupedModel, digest_of, meetings
 from holdcourse.wakes.offsets import (
     BLUR,
     DIRECTION_STEP,
@@ -57,6 +57,7 @@ MOST_SETTINGS = 40  # of a cluster
 MOST_CANDIDATES = 60  # vectors that they are chosen from
 AT_ONCE = 20  # vectors that are computed at once
 TURN = 1.0  # degrees, in which interplay is counted
+SEARCHING, TIDYING = 0.35, 0.4  # shares of the work that are done after the search, and after dropping offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,11 @@ class ClusteredTable:
     def step(self) -> float | None:
         """Steps of offsets, degrees."""
         return self.whole.step
+
+    @property
+    def computed_by(self) -> str | None:
+        """What tells the wake model that computed it from others."""
+        return self.whole.computed_by
 
     @property
     def turbulence(self) -> float:
@@ -207,7 +213,7 @@ def build_clusters(
     largest
         Turbines of a cluster, at most.
     most_settings
-        Largest number of turbines in a cluster.
+        The largest number of vectors to choose from, of each cluster.
     progress
         Called with what is being done, and which share of it is.
     """
@@ -215,13 +221,14 @@ def build_clusters(
     grid = wind_grid(direction_step, speeds, most, step)
     near = GroupedModel(model.model, model.sector, PLANNED_REACH) if isinstance(model, GroupedModel) else model
     told("looking for the best offsets", 0.0)
-    found = rounded_best(near, grid, most, step)
-    told("dropping offsets that gain nothing", 0.1)
+    found = rounded_best(near, grid, most, step, lambda share: told("looking for the best offsets", SEARCHING * share))
+    told("dropping offsets that gain nothing", SEARCHING)
     best = tidied(near, grid.direction, grid.speed, found)
     members = clusters_of(model.farm, largest)
     tables, shares = [], []
     for k, cluster in enumerate(members):
-        told(f"computing the energy of cluster {k + 1} of {len(members)}", 0.2 + 0.8 * k / len(members))
+        share = TIDYING + (1 - TIDYING) * k / len(members)
+        told(f"energy of cluster {k + 1} of {len(members)}", share)
         table, share = _cluster_table(near, grid, best, cluster, most_settings, most, step)
         tables.append(table)
         shares.append(share)
@@ -292,6 +299,7 @@ def _cluster_table(
         model.turbulence,
         most,
         step,
+        digest_of(model),
     )
     return table, picked.share
 
@@ -317,4 +325,5 @@ def _whole(model: WakeModel, grid: WindGrid, best: Array, most: float, step: flo
         model.turbulence,
         most,
         step,
+        digest_of(model),
     )

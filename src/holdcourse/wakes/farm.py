@@ -7,9 +7,15 @@ what FLORIS said.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,6 +27,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 INSTALL = 'pip install "holdcourse[wakes]"'
 TURBULENCE = 0.06  # where the file names none
+SEARCHED = 720  # winds whose best offsets are looked for at once
+AIR = ("air_density", "wind_shear", "wind_veer", "reference_wind_height", "multidim_conditions")
 BATCH = 4000  # conditions that FLORIS computes at once: more would only take more memory
 
 
@@ -114,15 +122,26 @@ class FlorisModel:
             raise InvalidInput(f"there is no file {path}; give a FLORIS input file (YAML)")
         floris = _floris()
         try:
-            model = floris.FlorisModel(str(path))
-            if changes:
-                model = floris.FlorisModel(_changed(model.core.as_dict(), changes))
+            with _cheap_paths():
+                model = floris.FlorisModel(str(path))
+                if changes:
+                    model = floris.FlorisModel(_changed(model.core.as_dict(), changes))
         except InvalidInput:
             raise
         except Exception as error:  # FLORIS raises whatever its parts raise
-            first = str(error).partition("\n")[0]
-            raise InvalidInput(f"{path}: FLORIS cannot read it: {type(error).__name__}: {first}") from error
+            raise InvalidInput(
+                f"{path}: FLORIS cannot read it: {_first_line(error)}. Give a FLORIS input file of version 4 (YAML)"
+            ) from error
         _check_steerable(path, model)
+        given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
+        self.turbulence = float(given[0]) if given.size else TURBULENCE
+        try:
+            with _cheap_paths():
+                _try_out(floris, model)
+        except Exception as error:
+            raise InvalidInput(
+                f"{path}: FLORIS reads it and cannot compute its wakes: {_first_line(error)}. Try it with FLORIS alone"
+            ) from error
         self._model = model
         x, y = (np.array(each, dtype=np.float64) for each in (model.layout_x, model.layout_y))
         names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
@@ -132,13 +151,23 @@ class FlorisModel:
         self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())
         kinds = [str(kind) for kind in model.core.farm.turbine_type]
         self._kinds = tuple(kinds.index(kind) for kind in (kinds if len(kinds) == len(x) else kinds[:1] * len(x)))
-        given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
-        self.turbulence = float(given[0]) if given.size else TURBULENCE
 
     @property
     def farm(self) -> Farm:
         """The layout."""
         return self._farm
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells its wakes, turbines and air from those of other models."""
+        told = self._model.core.as_dict()
+        flow = {key: told["flow_field"].get(key) for key in AIR}
+        turbines = [
+            {key: value for key, value in kind.items() if key != "turbine_library_path"}
+            for kind in self._model.core.farm.turbine_definitions
+        ]
+        described = {"wake": told["wake"], "turbines": turbines, "air": flow}
+        return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
     def power(self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike) -> Array:
         """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
@@ -148,32 +177,45 @@ class FlorisModel:
         found = np.empty(yaw.shape)
         for first in range(0, len(yaw), BATCH):
             part = slice(first, first + BATCH)
-            self._model.set(
-                wind_directions=d[part],
-                wind_speeds=u[part],
-                turbulence_intensities=np.full(len(d[part]), self.turbulence),
-                yaw_angles=yaw[part],
-            )
+            with _cheap_paths():
+                self._model.set(
+                    wind_directions=d[part],
+                    wind_speeds=u[part],
+                    turbulence_intensities=np.full(len(d[part]), self.turbulence),
+                    yaw_angles=yaw[part],
+                )
             self._model.run()
             found[part] = np.asarray(self._model.get_turbine_powers()) / 1000.0
         return np.asarray(found)
 
-    def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
+    def best_offsets(
+        self,
+        directions: ArrayLike,
+        speeds: ArrayLike,
+        most: float,
+        progress: Callable[[float], None] | None = None,
+    ) -> Array:
         """Return the offsets that FLORIS' serial refine finds best within +-`most` degrees, (k, m)."""
         from floris.optimization.yaw_optimization.yaw_optimizer_sr import YawOptimizationSR
 
         d, u = (np.asarray(each, dtype=np.float64) for each in (directions, speeds))
-        self._model.set(
-            wind_directions=d,
-            wind_speeds=u,
-            turbulence_intensities=np.full(len(d), self.turbulence),
-            yaw_angles=np.zeros((len(d), len(self.farm))),
-        )
-        search = YawOptimizationSR(
-            self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
-        )
-        found = search.optimize(print_progress=False)
-        return np.vstack(found["yaw_angles_opt"].to_numpy())
+        found = np.zeros((len(d), len(self.farm)))
+        for first in range(0, len(d), SEARCHED):  # winds do not meet: in parts the result is the same
+            part = slice(first, first + SEARCHED)
+            if progress is not None:
+                progress(first / len(d))
+            with _cheap_paths():
+                self._model.set(
+                    wind_directions=d[part],
+                    wind_speeds=u[part],
+                    turbulence_intensities=np.full(len(d[part]), self.turbulence),
+                    yaw_angles=np.zeros((len(d[part]), len(self.farm))),
+                )
+                search = YawOptimizationSR(
+                    self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
+                )
+                found[part] = np.vstack(search.optimize(print_progress=False)["yaw_angles_opt"].to_numpy())
+        return found
 
     def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
         """Return a number for the kind of each of some turbines (indices): those of one kind have the same."""
@@ -189,8 +231,9 @@ class FlorisModel:
         if len(kinds) == len(farm):
             changes["turbine_type"] = [kinds[k] for k in which]
         one = {"wind_directions": [270.0], "wind_speeds": [8.0], "turbulence_intensities": [self.turbulence]}
-        twin._model.reset_operation()
-        twin._model.set(**changes, **one)
+        with _cheap_paths():
+            twin._model.reset_operation()
+            twin._model.set(**changes, **one)
         names = tuple(farm.turbines[k] for k in which)
         twin._farm = Farm(farm.name, names, farm.x[which], farm.y[which], farm.diameter[which])
         twin._kinds = self.kinds(which)
@@ -220,6 +263,58 @@ def _floris() -> Any:
     except ImportError:
         raise MissingExtra(f"wake models are computed by FLORIS: {INSTALL}") from None
     return floris
+
+
+class _Callers:
+    """What FLORIS asks of `inspect`: from which files a function was called; `inspect` also reads their sources."""
+
+    @staticmethod
+    def stack() -> list[SimpleNamespace]:
+        found, frame = [], sys._getframe(1)
+        while frame is not None:
+            found.append(SimpleNamespace(filename=frame.f_code.co_filename))
+            frame = frame.f_back  # type: ignore[assignment]
+        return found
+
+
+@contextmanager
+def _cheap_paths() -> Iterator[None]:
+    """Let FLORIS look for its files quickly: it does so for every turbine whenever the wind is set.
+
+    Reading the sources of all callers each time took more than half of the time of a small batch.
+    """
+    from floris import type_dec
+
+    kept = getattr(type_dec, "inspect", None)
+    if kept is None:  # another version, which may need no help
+        yield
+        return
+    type_dec.inspect = _Callers
+    try:
+        yield
+    finally:
+        type_dec.inspect = kept
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _try_out(floris: Any, model: Any) -> None:
+    """Compute one wind, so that what cannot work fails now; FLORIS then says its warnings once and not every time."""
+    turbines = len(model.layout_x)
+    model.set(
+        wind_directions=[270.0], wind_speeds=[8.0], turbulence_intensities=[TURBULENCE], yaw_angles=[[10.0] * turbines]
+    )
+    model.run()
+    model.reset_operation()
+    model.core.logging["console"]["enable"] = False
+    floris.logging_manager.configure_console_log(False)
+    farm = model.core.farm
+    if any(isinstance(kind, str) for kind in farm.turbine_type):
+        # FLORIS reads the files of turbines that are named anew whenever the wind is set; what it read is enough.
+        kinds = farm.turbine_definitions[:1] if len(farm.turbine_type) == 1 else farm.turbine_definitions
+        model.set(turbine_type=kinds, reference_wind_height=model.core.flow_field.reference_wind_height)
 
 
 def _check_steerable(path: Path, model: Any) -> None:

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wakes.farm import WakeModel
-from holdcourse.wakes.groups import GroupedModel
+from holdcourse.wakes.farm import FlorisModel, WakeModel
+from holdcourse.wakes.groups import GroupedModel, digest_of
 from holdcourse.wakes.table import EnergyTable
 
 Array: TypeAlias = NDArray[np.float64]
@@ -77,7 +77,7 @@ def build_table(
     grid = wind_grid(direction_step, speeds, most, step)
     directions, pairs, shape = grid.directions, (grid.direction, grid.speed), grid.shape
     told("looking for the best offsets", 0.0)
-    found = rounded_best(model, grid, most, step)
+    found = rounded_best(model, grid, most, step, lambda share: told("looking for the best offsets", 0.1 * share))
     told("dropping offsets that gain nothing", 0.1)
     best = tidied(model, pairs[0], pairs[1], found)
     candidates = np.unique(best, axis=0)
@@ -121,6 +121,7 @@ def build_table(
         model.turbulence,
         most,
         step,
+        digest_of(model),
     )
 
 
@@ -150,9 +151,19 @@ def wind_grid(direction_step: float, speeds: tuple[float, ...], most: float, ste
     return WindGrid(directions, each, winds[0].ravel(), winds[1].ravel(), direction_step)
 
 
-def rounded_best(model: WakeModel, grid: WindGrid, most: float, step: float) -> Array:
+def rounded_best(
+    model: WakeModel,
+    grid: WindGrid,
+    most: float,
+    step: float,
+    progress: Callable[[float], None] | None = None,
+) -> Array:
     """Return the best offsets in every wind of a grid, in whole steps, (D x S, m)."""
-    found = model.best_offsets(grid.direction, grid.speed, most)
+    winds = (grid.direction, grid.speed, most)
+    if isinstance(model, FlorisModel | GroupedModel):  # others need not say how far they are
+        found = model.best_offsets(*winds, progress)
+    else:
+        found = model.best_offsets(*winds)
     return np.asarray(np.clip(np.rint(found / step) * step, -most, most) + 0.0)
 
 

@@ -79,6 +79,8 @@ class EnergyTable:
         Ambient turbulence intensity.
     most, step
         Largest offset and its steps, degrees, as they were asked for; None if nobody wrote it down.
+    computed_by
+        What tells the wake model that computed it from others, `FlorisModel.digest`; None if nobody wrote it down.
     """
 
     farm: Farm
@@ -92,6 +94,7 @@ class EnergyTable:
     turbulence: float = 0.06
     most: float | None = None
     step: float | None = None
+    computed_by: str | None = None
 
     def __post_init__(self) -> None:
         d, s, n = self.power.shape
@@ -177,7 +180,11 @@ class EnergyTable:
 
     def whole_data(self) -> dict[str, Any]:
         """Return all of it in JSON values, with the vectors that are no settings."""
-        return self._data(len(self.offsets)) | {"most": self.most, "step": self.step}
+        return self._data(len(self.offsets)) | {
+            "most": self.most,
+            "step": self.step,
+            "computed_by": self.computed_by,
+        }
 
     def _data(self, count: int) -> dict[str, Any]:
         largest, least = float(np.nanmax(self.power)), min(0.0, float(np.nanmin(self.power)))
@@ -220,6 +227,7 @@ class EnergyTable:
             float(data["turbulence"]),
             data.get("most"),
             data.get("step"),
+            data.get("computed_by"),
         )
 
     def save(self, path: str | Path) -> None:

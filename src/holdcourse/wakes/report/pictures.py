@@ -11,6 +11,7 @@ import numpy as np
 
 from holdcourse.backtest.pictures import GRID, INK, SOFT, STYLE, check_pictures
 from holdcourse.wakes.farm import FlorisModel, WakeModel
+from holdcourse.wakes.groups import GroupedModel
 from holdcourse.wakes.report.tables import front_label
 from holdcourse.wakes.result import HINDSIGHT, OURS, Backtest, colour_of
 
@@ -32,13 +33,14 @@ def write_pictures(found: Backtest, folder: Path, model: WakeModel | None = None
             draw_front(found, figure.subplots())
             paths.append(folder / "front.png")
             figure.savefig(paths[-1], dpi=140)
-        rounds = found.striking_rounds(3) if OURS in found.runs and isinstance(model, FlorisModel) else []
+        whole = model.model if isinstance(model, GroupedModel) else model  # one wind of a large farm is quick
+        rounds = found.striking_rounds(3) if OURS in found.runs and isinstance(whole, FlorisModel) else []
         if rounds:
             figure = Figure(figsize=(4.4 * len(rounds) + 0.9, 5.4), layout="constrained")
             with suppress(NotImplementedError):  # some wake models of FLORIS know no wind between turbines
                 every = figure.subplots(1, len(rounds), squeeze=False)[0]
                 for axes, t in zip(every, rounds, strict=True):
-                    drawn = draw_farm(found, t, model, axes)
+                    drawn = draw_farm(found, t, whole, axes)
                 figure.colorbar(drawn, ax=every, label="wind, share of the free wind", shrink=0.8, pad=0.02)
                 paths.append(folder / "farm.png")
                 figure.savefig(paths[-1], dpi=140)
