@@ -167,7 +167,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "recommended",
         "Recommended",
-        "What we would run: it chooses a plan and alternatives that suit what it is given, and says what it chose.",
+        "The policy that we would run. It chooses a method that suits your data, and says what it chose.",
         "measurements",
         {"problem": "holdcourse.deciding.recommended:recommended"},
         "#b23da2",
@@ -212,7 +212,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "proximal-lcb",
         "Proximal-LCB",
-        "Learns what each setting costs and goes where cost and move together are expected to be least.",
+        "Learns what each setting costs, and chooses the lowest expected sum of cost and move.",
         "measurements",
         {"problem": f"{named}:proximal_lcb"},
         "#cc704c",
