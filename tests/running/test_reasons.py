@@ -479,7 +479,7 @@ def test_numbers_that_differ_are_not_written_alike():
 def test_a_setting_that_nobody_measured_is_a_guess_until_somebody_does():
     controller = hc.Controller(hc.cgp_lcb(hc.Problem(SETTINGS), **KNOWN), start=20.0)
     first = controller.ask(0.5)
-    guess = "Nobody has measured at 10 and 20 yet, so what is expected there is a guess."
+    guess = "Nobody has measured 10 and 20 yet, so what is expected there is a guess."
     assert guess in controller.explain(first.id).words
     controller.tell(first.id, 1.9)
     words = controller.explain(controller.ask(0.5).id).words

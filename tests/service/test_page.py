@@ -216,7 +216,9 @@ def test_a_limited_and_a_forced_override_are_shown(server, browser):
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
         dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(300.0)))
         dialog.get_by_role("button", name="Hold it there").click()
-        expect(page.get_by_text("300 m was wanted, but limited by the longest single move.")).to_be_visible()
+        expect(
+            page.get_by_text("The target is 300 m; the move there is limited by the longest single move.")
+        ).to_be_visible()
 
         page.get_by_role("button", name="Hold elsewhere").click()
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
@@ -237,7 +239,7 @@ def test_the_mode_is_switched(server, browser):
         expect(page.get_by_role("button", name="shadow", pressed=True)).to_be_visible()
         page.get_by_role("button", name="act", exact=True).click()
         dialog = page.get_by_role("dialog", name="Switch to act?")
-        expect(dialog).to_contain_text("the machine follows without being asked")
+        expect(dialog).to_contain_text("the machine follows without confirmation")
         dialog.get_by_role("button", name="Switch to act").click()
         expect(dialog).to_be_visible()  # it wants a reason
         dialog.get_by_label("Reason").fill("two quiet weeks")
@@ -597,7 +599,7 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         dialog = page.get_by_role("dialog", name="Begin a trial?")
         dialog.get_by_label("Against").select_option(label="people run the machine")
         dialog.get_by_label("Length of a block").fill("1")
-        dialog.get_by_label("Learned from the other's blocks").fill("45")
+        dialog.get_by_label("Share of the other's blocks to learn from").fill("45")
         dialog.get_by_role("button", name="Begin the trial").click()
         expect(page.get_by_role("heading", name="Trial: did it pay?")).to_be_visible()
         for k in range(40):
