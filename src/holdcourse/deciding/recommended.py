@@ -76,7 +76,7 @@ def recommended(
     max_step_cost: float | None = None,
     **learning: Any,
 ) -> Policy:
-    """Make the policy that we would run ourselves; its `explanation` says what it chose, this module's text why.
+    """Make the policy that we would run ourselves; its `explanation` says what it chose.
 
     Parameters
     ----------

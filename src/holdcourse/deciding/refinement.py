@@ -55,7 +55,7 @@ OWN = "make the policy yourself, of refinement.problem and with history=refineme
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """A problem with finer settings where these pay, and what is known of them. Made by `refine`.
+    """A problem with finer settings where these pay, and what is known about them. Made by `refine`.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def refine(
     rounds: float = ROUNDS,
     loss: float = 0.01,
 ) -> Refinement:
-    """Add finer settings where, by what was measured, they pay; and keep all that was learned.
+    """Add finer settings where the measurements show that they pay, and keep everything that was learned.
 
     Parameters
     ----------
