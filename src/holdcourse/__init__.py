@@ -1,4 +1,4 @@
-"""Decisions that follow changing conditions when every change costs something.
+"""Decide which setting to run while conditions change and every change costs something.
 
 Every public name is listed here and loaded on first use, so that importing the package
 does nothing but define this table.

@@ -238,7 +238,7 @@ def test_readings_off_by_orders_of_magnitude_are_left_out_and_named(tmp_path, ca
     assert "'product' holds names: product = A, product = B, product = C: 1 where it is so, else 0" in shown
     kept = answered(path, capsys, keep_all=True)
     assert "Readings that are off by orders of magnitude: 2 (" in kept
-    assert "In odd.csv, what looks wrong stands in line 32, 132." in kept
+    assert "In odd.csv, the values that look wrong are in line 32, 132." in kept
 
 
 def test_costs_on_a_high_level_are_learned_as_well(tmp_path):

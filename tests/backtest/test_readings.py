@@ -428,8 +428,8 @@ def test_preview_of_a_plant(tmp_path):
     assert (found.settings, found.costs, found.contexts) == (("setting",), ("power [kW]",), ("outdoor [°C]",))
     setting = next(column for column in found.columns if column.name == "setting")
     assert (setting.distinct, setting.changes) == (3, 5)
-    assert any("-9999 stands 1 times" in remark for remark in found.remarks)
-    assert any(remark.startswith("meter: only ever rises") for remark in found.remarks)
+    assert any("-9999 occurs 1 times" in remark for remark in found.remarks)
+    assert any(remark.startswith("meter: it never falls") for remark in found.remarks)
     json.dumps(found.as_values())
 
 

@@ -115,8 +115,8 @@ def test_json(run, wind):
 def test_several_sites_in_one_table(run, wind):
     done = run("backtest", "west.csv", "east.csv", "--each", *POLICIES, "--no-pictures", "--out", "sites", width=80)
     assert "2 backtests" in done.stdout
-    assert done.stdout.count("cgp-lcb would have made") == 2
-    assert "west: cgp-lcb" in done.stdout
+    assert " ".join(done.stdout.split()).count("cgp-lcb would have made") == 2
+    assert "west. " in done.stdout
     named = run("backtest", "*st.csv", "--each", *POLICIES, "--json", "--name", "B", "--name", "A")
     assert [site["site"] for site in json.loads(named.stdout)["sites"]] == ["B", "A"]
     paired = run("backtest", "west.csv", "--each", "--history", "east.csv", *POLICIES, "--json", "--from", "2020-02-01")

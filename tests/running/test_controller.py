@@ -456,7 +456,7 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
         decision = controller.ask(costs=wants(1), instructed_index=5)
         assert (decision.action, controller.action) == (1, 2)
         assert controller.entry("r0").order == Order(5, 2, "max_step")
-        assert "told to be at 0.4; max_step forbids 1, which was wanted" in controller.explain("r0").words
+        assert "sent to 0.4; 1 was wanted, but max_step forbids it" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.ask(costs=wants(1), instructed_index=4, allowed=mask(0, 1, 2, 3))
         assert (controller.action, controller.entry("r1").order.limited_by) == (3, "allowed")
@@ -471,7 +471,7 @@ def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
     with known(start_index=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
         controller.ask(costs=wants(1), instructed_index=5, force="fire", allowed=mask(0, 1))
         assert (controller.action, controller.entry("r0").order) == (5, Order(5, 5, None, "fire"))
-        assert "told to be at 1 whatever the limits say, by force: fire" in controller.explain("r0").words
+        assert "sent to 1 by force, whatever the limits say: fire" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.new_episode(start_index=0, force="towed back")
         (asked, _, episode) = controller.log.events()
@@ -717,12 +717,12 @@ def test_an_explanation_in_words():
     assert words.startswith("Round 0: go from 0.6 to 0.4, a move that costs 0.2. ")
     assert "The expected service cost is 2 there and 5 at 0.6." in words
     assert "The rule wanted 0.2, but max_step forbids it." in words
-    assert "The lowest bound, 1, is at 0.2; going there would have cost 0.4." in words
+    assert "The most optimistic estimate, 1, is for 0.2; moving there would have cost 0.4." in words
     controller.tell("r0", 1.0)
     controller.ask(costs=wants(2))
     assert controller.explain("r1").words == (
-        "Round 1: stay at 0.4. The expected service cost there is 0. The best elsewhere is 1 at 0.2; "
-        "going there would have cost 0.2."
+        "Round 1: stay at 0.4. The expected service cost there is 0. The best alternative is 1 at 0.2; "
+        "moving there would have cost 0.2."
     )
 
 

@@ -20,16 +20,16 @@ def words(policy, costs=None, start=2, allowed=None, context=None):
 def test_staying_is_explained_by_the_best_alternative_and_the_way_there():
     said = words(hc.md_known(LINE), [9.0, 5.0, 0.9, 0.5])  # a rule that weighs the way
     assert said.startswith(
-        "Round 0: stay at 300. The expected service cost there is 0.9. The best elsewhere is 0.5 at 400; going there "
-        "would have cost 1. The rule's probabilities: 300 "
+        "Round 0: stay at 300. The expected service cost there is 0.9. The best alternative is 0.5 at 400; "
+        "moving there would have cost 1. The rule's probabilities: 300 "
     )
     assert "bound" not in said  # it is at 400 too, and the same: that is not told twice
 
 
 def test_of_equal_alternatives_the_nearest_and_only_what_is_allowed():
     stay = hc.minc_known(LINE)
-    assert "The best elsewhere is 5 at 400; going there would have cost 1." in words(stay, [5.0, 9.0, 1.0, 5.0])
-    assert "The best elsewhere is 7 at 100;" in words(stay, [7.0, 3.0, 1.0, 8.0], allowed=MASK)
+    assert "The best alternative is 5 at 400; moving there would have cost 1." in words(stay, [5.0, 9.0, 1.0, 5.0])
+    assert "The best alternative is 7 at 100;" in words(stay, [7.0, 3.0, 1.0, 8.0], allowed=MASK)
     alone = words(stay, [7.0, 3.0, 1.0, 8.0], allowed=np.arange(4) == 2)
     assert alone == "Round 0: stay at 300. The expected service cost there is 1."
 
@@ -47,7 +47,7 @@ def test_a_move_is_explained_as_before():
 def test_known_gains_are_spoken_of_as_gains():
     best = hc.minc_known(LINE, maximise=True)
     assert words(best, [1.0, 2.0, 8.0, 6.0]) == (
-        "Round 0: stay at 300. The expected gain there is 8. The best elsewhere is 6 at 400; going there would "
+        "Round 0: stay at 300. The expected gain there is 8. The best alternative is 6 at 400; moving there would "
         "have cost 1."
     )
     assert words(best, [1.0, 2.0, 8.0, 9.0]) == (
@@ -73,8 +73,8 @@ def test_learned_gains_are_spoken_of_as_gains(maximise, sign):
 
 def test_the_bound_that_is_best_is_named_in_the_same_terms():
     limited = hc.Limits(max_step_cost=1.0)
-    for maximise, best in ((True, "The highest bound, 7, is at 100"), (False, "The lowest bound, -7, is at 100")):
+    for maximise, best in ((True, "estimate, 7, is for 100"), (False, "estimate, -7, is for 100")):
         controller = hc.Controller(hc.minc_known(LINE, maximise=maximise), start_index=3, limits=limited)
         gains = np.array([7.0, 5.0, 4.0, 3.0])
         decision = controller.ask(costs=gains if maximise else -gains)
-        assert controller.explain(decision.id).words.endswith(f"{best}; going there would have cost 3.")
+        assert controller.explain(decision.id).words.endswith(f"{best}; moving there would have cost 3.")

@@ -98,22 +98,22 @@ class Reader:
             go, costs = "go", "costs"
             assert "would" not in self.rest.split(".")[0]
         elif wish.action is None:
-            left = self.taken(rf"nobody follows the policy, and the machine is left at {NUMBER}\. It would")
+            left = self.taken(rf"the machine does not follow the policy and is left at {NUMBER}\. The policy would")
             assert self.index(left[1]) == self.before == self.facts["after_ask"]
             go, costs = "go", "would cost"
         else:
             told = self.taken(
-                rf"the machine is told to be at {NUMBER}"
-                rf"(?: whatever the limits say, by force: (\w+)|; {LIMIT} forbids {NUMBER}, which was wanted)?\."
-                r" By itself the policy would"
+                rf"the machine is sent to {NUMBER}"
+                rf"(?: by force, whatever the limits say: (\w+)|; {NUMBER} was wanted, but {LIMIT} forbids it)?\."
+                r" On its own, the policy would"
             )
             assert told, self.rest
             assert self.index(told[1]) == self.facts["after_ask"]
             assert told[2] == wish.force
             assert (told[3] is None) == (self.facts["after_ask"] == wish.action)
             if told[3] is not None:
-                assert (told[3], self.index(told[4])) == (order.limited_by, wish.action)
-                self.limit_is_real(told[3], wish.action)
+                assert (self.index(told[3]), told[4]) == (wish.action, order.limited_by)
+                self.limit_is_real(told[4], wish.action)
             go, costs = "go", "would cost"
         if decision.action == self.before:
             stay = self.taken(rf"stay at {NUMBER}\.")
@@ -144,7 +144,7 @@ class Reader:
     def expected_of_stay(self):
         found = self.taken(
             rf"The expected {self.what} there is {NUMBER}"
-            rf"(?:\. The best elsewhere is {NUMBER} at {NUMBER}; going there would have cost {NUMBER})?\."
+            rf"(?:\. The best alternative is {NUMBER} at {NUMBER}; moving there would have cost {NUMBER})?\."
         )
         if found is None:
             return False
@@ -260,7 +260,9 @@ class Reader:
         return True
 
     def redirected(self):
-        found = self.taken(rf"Later in the round it was sent to {NUMBER}(?:; {LIMIT} forbids {NUMBER}, [\w ]+)?\.")
+        found = self.taken(
+            rf"Later in the round it was sent to {NUMBER}(?:; {NUMBER} was wanted, but {LIMIT} forbids it)?\."
+        )
         if found is None:
             return False
         assert self.index(found[1]) == self.facts["sent"]
@@ -268,7 +270,7 @@ class Reader:
         return True
 
     def ran(self):
-        found = self.taken(rf"In fact {NUMBER} ran\.")
+        found = self.taken(rf"In fact, {NUMBER} ran\.")
         if found is None:
             return False
         assert self.index(found[1]) == self.facts["applied"]
@@ -286,8 +288,9 @@ class Reader:
         return True
 
     def bound(self):
-        most = "highest" if self.facts["maximise"] else "lowest"
-        found = self.taken(rf"The {most} bound, {NUMBER}, is at {NUMBER}; going there would have cost {NUMBER}\.")
+        found = self.taken(
+            rf"The most optimistic estimate, {NUMBER}, is for {NUMBER}; moving there would have cost {NUMBER}\."
+        )
         if found is None:
             return False
         there = self.index(found[2])
@@ -299,7 +302,7 @@ class Reader:
         return True
 
     def guess(self):
-        found = self.taken(r"Nobody has measured at ([\d., and]+) yet, so what is expected there is a guess\.")
+        found = self.taken(r"Nobody has measured ([\d., and]+) yet, so what is expected there is a guess\.")
         if found is None:
             return False
         said = {self.index(text) for text in re.split(r", | and ", found[1])}
@@ -476,7 +479,7 @@ def test_numbers_that_differ_are_not_written_alike():
 def test_a_setting_that_nobody_measured_is_a_guess_until_somebody_does():
     controller = hc.Controller(hc.cgp_lcb(hc.Problem(SETTINGS), **KNOWN), start=20.0)
     first = controller.ask(0.5)
-    guess = "Nobody has measured at 10 and 20 yet, so what is expected there is a guess."
+    guess = "Nobody has measured 10 and 20 yet, so what is expected there is a guess."
     assert guess in controller.explain(first.id).words
     controller.tell(first.id, 1.9)
     words = controller.explain(controller.ask(0.5).id).words

@@ -29,7 +29,7 @@ def test_an_override_travels_in_steps(client, name):
     rows = client.see(name, "decisions")["decisions"]
     assert [(row["applied_index"], row["limited_by"]) for row in rows[:2]] == [(1, "max_step"), (2, "max_step")]
     words = client.see(name, "explain/r0")["words"]
-    assert "the machine is told to be at 1; max_step forbids 3, which was wanted." in words
+    assert "the machine is sent to 1; 3 was wanted, but max_step forbids it." in words
     assert client.see(name, "verify", full=True)["ok"]
 
 
@@ -54,7 +54,7 @@ def test_force_goes_there_at_once_and_says_why(client, name):
     assert (decision["action"], decision["limited_by"], decision["forced"]) == (3, None, "fire")
     assert client.do(name, "ask", context=0.5, allowed=[True, True, True, False]) == decision
     assert client.see(name, "decisions")["decisions"][-1]["forced"] == "fire"
-    assert "by force: fire" in client.see(name, "explain/r1")["words"]
+    assert "by force, whatever the limits say: fire" in client.see(name, "explain/r1")["words"]
     state = client.change(name, actions=[3.0, 2.0, 1.0, 0.0])
     assert (state["override"]["action"], state["override"]["force"]) == (0, True)
     assert state["pending"][0]["forced"] == "fire"

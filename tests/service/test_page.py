@@ -71,7 +71,7 @@ def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, b
         expect(dialog.get_by_text("More is better")).to_be_visible()
         dialog.get_by_label("Unit of a setting").fill("m")
         dialog.get_by_label("What a move costs").fill("10 Wh/m")
-        dialog.get_by_label("Shortest stay").fill("2")
+        dialog.get_by_label("Minimum dwell time").fill("2")
         dialog.get_by_label("Longest single move").fill("0.05 km")
         dialog.get_by_label("Known before each decision").fill("wind (m/s)")
         dialog.get_by_label("Mode to begin with").select_option("act")
@@ -88,7 +88,7 @@ def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, b
         expect(page.get_by_role("button", name="Explain round 3")).to_be_visible()
         made = page.locator(".tile").filter(has_text="Made so far")
         expect(made).to_contain_text("80.0\u00a0kWh")
-        expect(page.get_by_role("heading", name="Made and paid so far")).to_be_visible()
+        expect(page.get_by_role("heading", name="Gains and costs so far")).to_be_visible()
         expect(page.get_by_text("Expected gain", exact=True)).to_be_visible()
         why = page.get_by_role("complementary", name="Why it decided this")
         expect(why).to_contain_text("Expected gain of each setting")
@@ -217,7 +217,9 @@ def test_a_limited_and_a_forced_override_are_shown(server, browser):
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
         dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(300.0)))
         dialog.get_by_role("button", name="Hold it there").click()
-        expect(page.get_by_text("300 m was wanted, but limited by the longest single move.")).to_be_visible()
+        expect(
+            page.get_by_text("The target is 300 m; the move there is limited by the longest single move.")
+        ).to_be_visible()
 
         page.get_by_role("button", name="Hold elsewhere").click()
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
@@ -238,7 +240,7 @@ def test_the_mode_is_switched(server, browser):
         expect(page.get_by_role("button", name="shadow", pressed=True)).to_be_visible()
         page.get_by_role("button", name="act", exact=True).click()
         dialog = page.get_by_role("dialog", name="Switch to act?")
-        expect(dialog).to_contain_text("the machine follows without being asked")
+        expect(dialog).to_contain_text("the machine follows without confirmation")
         dialog.get_by_role("button", name="Switch to act").click()
         expect(dialog).to_be_visible()  # it wants a reason
         dialog.get_by_label("Reason").fill("two quiet weeks")
@@ -312,7 +314,7 @@ def test_what_a_wildly_overconfident_model_believes_is_no_headline(server, brows
             assert "the model's estimate, 95" in text
         page.goto(server.url)
         row = page.get_by_role("row").filter(has_text=name)
-        expect(row).to_contain_text("no trial is on")
+        expect(row).to_contain_text("no trial is running")
 
 
 def test_the_list_shows_what_is_known_of_gains_and_who_is_silent(server, browser):
@@ -543,7 +545,7 @@ def test_a_controller_is_made_from_readings(server, browser, tmp_path):
         expect(dialog.get_by_label("Column of the setting")).to_have_value("setpoint [°C]")
         expect(dialog.get_by_label("Column of what was measured")).to_have_value("power [kW]")
         expect(dialog.get_by_text("line 5: 'broken' in column 'load [%]' is not a number")).to_be_visible()
-        dialog.get_by_label("What the file leaves open").fill("missing=broken")
+        dialog.get_by_label("What the file does not make clear").fill("missing=broken")
         dialog.get_by_label("Time zone").fill("Europe/Oslo")
         dialog.get_by_label("Id").fill("from-readings")
         expect(dialog.get_by_text("59 readings, 2024-05-31 to 2024-06-03, 3 settings")).to_be_visible()
@@ -598,7 +600,7 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         dialog = page.get_by_role("dialog", name="Begin a trial?")
         dialog.get_by_label("Against").select_option(label="people run the machine")
         dialog.get_by_label("Length of a block").fill("1")
-        dialog.get_by_label("Learned from the other's blocks").fill("45")
+        dialog.get_by_label("Share of the other's blocks to learn from").fill("45")
         dialog.get_by_role("button", name="Begin the trial").click()
         expect(page.get_by_role("heading", name="Trial: did it pay?")).to_be_visible()
         for k in range(40):
@@ -619,7 +621,7 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         expect(headline).to_have_class(re.compile("bad"))
         expect(page.get_by_role("list").get_by_text("; the trial is over.")).to_be_visible()
         page.goto(server.url)
-        expect(page.get_by_role("row").filter(has_text="tried")).to_contain_text("no trial is on")
+        expect(page.get_by_role("row").filter(has_text="tried")).to_contain_text("no trial is running")
 
 
 def test_who_may_only_look_sees_no_button_that_would_be_refused(server, browser):

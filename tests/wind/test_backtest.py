@@ -230,7 +230,7 @@ def test_conclusions(ours, verdict, words):
     found = made([100.0] * len(ours), ours)
     assert found.verdict == verdict
     assert words in found.conclusion
-    assert found.conclusion.startswith("gp-md would have made")
+    assert "gp-md would have made" in found.conclusion
     assert "than staying at 100 m, the best altitude in the history" in found.conclusion
     assert ("too few to conclude" in found.conclusion) == (verdict == "too few")
     assert ("In another" in found.conclusion) == (verdict != "too few")
@@ -243,7 +243,7 @@ def test_the_answer_is_about_the_wind_planner():
     both = replace(found, flights=found.flights | {"wind-planner": ours})
     assert both.judged.policy == "wind-planner"
     assert both.flyable[0].policy == "gp-md"
-    assert both.conclusion.startswith("wind-planner would have made 5.0 % more")
+    assert ": wind-planner would have made 5.0 % more" in both.conclusion
     assert "; gp-md: +10.0 %)" in both.conclusion
 
 

@@ -194,7 +194,7 @@ def test_knowing_more_is_worth_something_and_less_than_everything(result):
     assert 0 < worth["lidar"] < worth["hindsight"]
     assert 0 <= worth["forecast"] < worth["hindsight"]
     assert max(worth["lidar"], worth["forecast"]) * 0.98 < worth["both"] < worth["hindsight"]
-    assert result.bankable.words[-1].startswith("Knowing more would add in a year: lidar +")
+    assert result.bankable.words[-1].startswith("More information would add per year: lidar +")
     assert "from published figures" in result.bankable.words[-1]
     assert " EUR)" in result.bankable.words[-1]
 

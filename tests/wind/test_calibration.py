@@ -57,6 +57,6 @@ def test_words_say_how_little_few_years_show():
     assert "one case shows neither" in said
     many = [Calibration("P90", 0.9, 18, 20, 20)]
     assert calibration_words(many) == [
-        "Each year was compared with what the years before it predicted. It reached P90 in 18 of 20."
+        "As a check, each year was compared with what the years before it predicted. It reached P90 in 18 of 20."
     ]
     assert calibration_words([]) == []

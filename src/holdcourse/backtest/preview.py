@@ -29,7 +29,7 @@ from holdcourse.tables.times import HOUR, is_time, is_unix
 
 Array: TypeAlias = NDArray[np.float64]
 
-METER = "only ever rises: a meter? What was used is the difference of two rows; make a column of it"
+METER = "it never falls: is it a meter? Consumption is the difference of two rows; make a column of that"
 MOST_GAPS = 5  # gaps named one by one; the rest is counted
 MOSTLY = 0.9  # share of cells that makes a column one of numbers, or of times
 RARELY = 5  # rows per setting, on average, in a column that may be the setting
@@ -291,7 +291,7 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
         found.append(f"is {finite[0]:g} in every row")
         return found
     odd = suspects(finite) if suspicious else []
-    found += [f"{number:g} stands {count} times, far from all others: missing={number:g}?" for number, count in odd]
+    found += [f"{number:g} occurs {count} times, far from all others: missing={number:g}?" for number, count in odd]
     plain = finite[~np.isin(finite, [number for number, _ in odd])]
     low, high = np.percentile(plain, [25, 75])
     if high > low:

@@ -84,7 +84,7 @@ class _Recorded:
 
 @one_thread()
 def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
-    """What another policy would have done, by the model that the recorded policy ended with, and by its draws.
+    """Estimate what another policy would have done, from the recorded policy's final model and its random draws.
 
     `maker` is its name, such as "cgp-lcb"; `trust` is as in `verify`.
 

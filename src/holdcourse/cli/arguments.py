@@ -21,7 +21,7 @@ Trusted = Annotated[
     typer.Option("--trust", metavar="PATH", help="Your own code that may be run, e.g. mine.py:mine."),
 ]
 # How a plant's table is written; what a file does not tell, these do.
-HOW = "How the file is written, if it does not say so itself"
+HOW = "Format of the file, if the file itself does not make it clear"
 Time = Annotated[
     str | None,
     typer.Option(help="Column of the time, or 'date,time'; default: rows are in order.", rich_help_panel=HOW),
@@ -46,10 +46,10 @@ HeaderLine = Annotated[
 Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file.", rich_help_panel=HOW)]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(help="What stands for a missing number, e.g. -9999.", rich_help_panel=HOW),
+    typer.Option(help="Code for a missing number, e.g. -9999.", rich_help_panel=HOW),
 ]
 
-Directed = Annotated[bool, typer.Option("--directed", help="Moving back may cost something else.")]
+Directed = Annotated[bool, typer.Option("--directed", help="Let a move and its reverse have different costs.")]
 
 OUTPUT = "Output"
 Save = Annotated[
@@ -63,7 +63,7 @@ Save = Annotated[
 ]
 AsJudged = Annotated[
     bool,
-    typer.Option("--as-judged", help="Save it as judged, without what it learned in the test.", rich_help_panel=OUTPUT),
+    typer.Option("--as-judged", help="With --save: without what it learned in the test.", rich_help_panel=OUTPUT),
 ]
 
 

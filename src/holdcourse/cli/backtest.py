@@ -161,7 +161,7 @@ def backtest(
     ] = None,
     sink: Annotated[str | None, typer.Option(help="kWh per m down, or '5 Wh/m'.", rich_help_panel=MACHINE)] = None,
     rho: Annotated[
-        float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
+        float, typer.Option(help="Weight of energy made relative to energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
     price: Annotated[
         float | None, typer.Option(help="Price of one kWh; the results then include money.", rich_help_panel=MACHINE)
@@ -189,18 +189,18 @@ def backtest(
     ] = None,
     policies: Annotated[
         list[str] | None,
-        names_option("--policies", "Which policies, e.g. fixed,gp-md; default: most.", registry.names("wind"), FLYING),
+        names_option("--policies", "Policies to fly, e.g. fixed,gp-md; default: most.", registry.names("wind"), FLYING),
     ] = None,
     start: Annotated[
         float | None,
         typer.Option(help="Altitude before the first hour, m; default: the middle.", rich_help_panel=FLYING),
     ] = None,
     context: Annotated[
-        Literal["hour", "periodic"], typer.Option(help="How policies see the hour of the day.", rich_help_panel=FLYING)
+        Literal["hour", "periodic"], typer.Option(help="How policies get the hour of the day.", rich_help_panel=FLYING)
     ] = "hour",
     hyperparameters: Annotated[
         Literal["paper", "fitted"],
-        typer.Option(help="Those of the paper, or fitted to the history.", rich_help_panel=FLYING),
+        typer.Option(help="Use those of the paper, or fit them to the history.", rich_help_panel=FLYING),
     ] = "paper",
     prior_mean: Annotated[
         float | None,
@@ -238,7 +238,7 @@ def backtest(
         bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> None:
-    """Would altitude control have paid off? Every policy on your wind.
+    """Would altitude control have paid off? Fly every policy in your wind.
 
     Without --history, the first quarter of the wind data serves as history.
 
@@ -306,10 +306,10 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """A backtest on bundled wind: a SkySails kite in the North Sea.
+    """Run a backtest on bundled wind: a SkySails kite in the North Sea.
 
-    The kite flies two years, with the year before them as history. Beside it the
-    paper's own machine flies half a year. With --machine or --movement, only
+    The kite flies two years, with the year before them as history. For comparison,
+    the paper's own machine flies half a year. With --machine or --movement, only
     that machine or price is flown.
 
     Example: [bold]holdcourse demo --out demo[/]
@@ -551,9 +551,9 @@ def _show(results: Sequence[SiteResult]) -> None:
     for table in screen_tables(results, console.width):
         console.print(table)
         console.print()
-    typer.echo("* knows more than a gauge on the machine could tell; a yardstick, not a choice")
+    typer.echo("* knows wind that the machine cannot measure: a yardstick, not an option")
     for result in results:
-        at = f"{result.site}: " if len(results) > 1 else ""
+        at = f"{result.site}. " if len(results) > 1 else ""
         console.print()
         console.print(f"{at}{result.backtest.conclusion}", style="bold", highlight=False, markup=False)
         for text in () if result.bankable is None else result.bankable.words:

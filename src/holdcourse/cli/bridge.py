@@ -30,7 +30,7 @@ def bridge(
     check: Annotated[bool, typer.Option("--check", help="Read every point once, show its value, and stop.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Wire a controller into a plant that speaks OPC UA or MQTT.
+    """Connect a controller to a plant that speaks OPC UA or MQTT.
 
     Runs until you interrupt it. If a connection is lost, the plant goes back to its
     safe state; docs/how-to/wire-it-in.md says how.

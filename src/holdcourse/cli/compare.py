@@ -70,7 +70,7 @@ def compare(
         Numbers, names_option("--worlds", "Plants: which ones, e.g. chiller,mill; default all.", list(PLANTS))
     ] = None,
     cold: Annotated[bool, typer.Option("--cold", help="Plants: begin without the two weeks of history.")] = False,
-    first_seed: Annotated[int | None, typer.Option(help="First seed; default: that of the published results.")] = None,
+    first_seed: Annotated[int | None, typer.Option(help="First seed; default: as in the published results.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default 8, plants 10.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of a run; default 300, plants 672.")] = None,
     out: Annotated[

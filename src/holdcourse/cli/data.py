@@ -46,7 +46,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Look into a data file: wind, or a plant's readings.",
+    help="Inspect a data file: wind, or a plant's readings.",
 )
 
 Kind: TypeAlias = Literal["wind", "readings"]
@@ -66,12 +66,12 @@ SurfaceHeight = Annotated[
 Units = Annotated[str | None, typer.Option(help="Unit of speed in a CSV that does not say: m/s, km/h, kn, mph.")]
 Ceiling = Annotated[float, typer.Option(help="Leave out heights above this, metres above ground.")]
 MaxMissing = Annotated[float, typer.Option(help="Largest share of missing speeds that is accepted.")]
-MaxGap = Annotated[float, typer.Option(help="Longest gap that is bridged, hours; a longer one ends a segment.")]
+MaxGap = Annotated[float, typer.Option(help="Longest gap that is bridged, hours; a longer gap ends a segment.")]
 
 
 @app.callback()
 def data() -> None:
-    """Look into a data file: wind, or a plant's readings."""
+    """Inspect a data file: wind, or a plant's readings."""
 
 
 @app.command()

@@ -64,7 +64,7 @@ def reproduce_paper(
     dask: Dask = None,
     out: Out = Path("reproduction"),
     fresh: Fresh = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Few and short runs, for a first look in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Do a few short runs, for a look within seconds.")] = False,
     as_json: Json = False,
 ) -> None:
     """Repeat the paper's experiments: runs, tables, figures, a report.

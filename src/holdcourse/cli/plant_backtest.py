@@ -287,7 +287,7 @@ def _wrong_lines(check: ModelCheck, readings: Readings) -> list[str]:
     lines = readings.lines[np.sort(check.wrong)].tolist()
     more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
     shown = ", ".join(str(line) for line in lines[:MOST_LINES])
-    return [f"In {readings.label}, what looks wrong stands in line {shown}{more}."] if lines else []
+    return [f"In {readings.label}, the values that look wrong are in line {shown}{more}."] if lines else []
 
 
 def _each_round(unit: str, step: float | None) -> str:

@@ -32,7 +32,7 @@ def verify(
     trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
-    """Decide every recorded round again and compare bit by bit.
+    """Repeat every recorded decision and compare it bit by bit.
 
     The controller may be running meanwhile. The exit code is 1 if anything differs
     or is missing.
@@ -98,7 +98,7 @@ def accept(
     log: Annotated[Path, typer.Argument(help="A record whose newest events are missing.")],
     reason: Annotated[str, typer.Option(help="Why you accept it; kept in the record.")],
 ) -> None:
-    """Go on with a record whose newest events are missing.
+    """Continue with a record whose newest events are missing.
 
     A controller refuses such a record, because it would decide rounds again that the
     machine may already have run. Restore the missing part instead if you can.

@@ -33,29 +33,29 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": CommandEntry("backtest", SITE, "A backtest on bundled wind: a SkySails kite in the North Sea."),
-    "backtest": CommandEntry("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
+    "demo": CommandEntry("backtest", SITE, "Run a backtest on bundled wind: a SkySails kite in the North Sea."),
+    "backtest": CommandEntry("backtest", SITE, "Would altitude control have paid off? Fly every policy in your wind."),
     "serve": CommandEntry("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
-    "bridge": CommandEntry("bridge", RUNNING, "Wire a controller into a plant that speaks OPC UA or MQTT."),
+    "bridge": CommandEntry("bridge", RUNNING, "Connect a controller to a plant that speaks OPC UA or MQTT."),
     "compare": CommandEntry("compare", RESEARCH, "Compare policies on our benchmark."),
     "sweep": CommandEntry("experiments", RESEARCH, "Compare policies on a problem of your own."),
     "reproduce": CommandEntry(
         "experiments", RESEARCH, "Repeat the paper's experiments: runs, tables, figures, a report."
     ),
-    "tree": CommandEntry("tools", RESEARCH, "Draw the random tree that stands for a metric, and its stretch."),
+    "tree": CommandEntry("tools", RESEARCH, "Draw a random tree that approximates a metric, and show its stretch."),
     "optimum": CommandEntry(
-        "tools", SITE, "What perfect foresight, the best fixed setting and simple rules would have paid."
+        "tools", SITE, "Compute what perfect foresight, a fixed setting and simple rules would have paid."
     ),
     "export": CommandEntry("records", RUNNING, "Write every round of a controller to CSV or Parquet."),
-    "verify": CommandEntry("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
+    "verify": CommandEntry("records", RUNNING, "Repeat every recorded decision and compare it bit by bit."),
     "backup": CommandEntry("records", RUNNING, "Copy a record completely while its controller runs."),
-    "accept": CommandEntry("records", RUNNING, "Go on with a record whose newest events are missing."),
+    "accept": CommandEntry("records", RUNNING, "Continue with a record whose newest events are missing."),
     "replay": CommandEntry("records", RUNNING, "Estimate what another policy would have done in a recorded run."),
     "policy": CommandEntry("policy", RUNNING, "Show what a policy file contains."),
-    "wind": CommandEntry("wind", SITE, "Airborne machines that we know, and maps of where altitude control pays."),
-    "wakes": CommandEntry("wakes", SITE, "Would wake steering have paid off? Every policy on a farm's wind."),
-    "data": CommandEntry("data", SITE, "Look into a data file: wind, or a plant's readings."),
-    "trial": CommandEntry("trial", RUNNING, "Did it pay? Try a policy against a baseline, and measure."),
+    "wind": CommandEntry("wind", SITE, "List airborne machines, and map where altitude control pays."),
+    "wakes": CommandEntry("wakes", SITE, "Would wake steering have paid off? Run every policy on a farm's wind."),
+    "data": CommandEntry("data", SITE, "Inspect a data file: wind, or a plant's readings."),
+    "trial": CommandEntry("trial", RUNNING, "Did it pay? Plan a trial against a baseline, and report its result."),
     "share": CommandEntry("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),
     "token": CommandEntry("tokens", RUNNING, "Create, list and revoke the tokens of the service's clients."),
 }
@@ -137,18 +137,18 @@ def options(
 ) -> None:
     """Hold course unless it pays to change.
 
-    Decisions that follow changing conditions when every change costs something:
-    learn what each setting costs, see the conditions, move only when it pays.
+    Decides which setting to run while conditions change and every change costs
+    something. Learns what each setting costs, and moves only when that pays.
 
     You have a year of data. Would it have paid off?
     Example: [bold]holdcourse backtest lidar.csv[/]
 
-    You run a system. What should it do now, this hour and for months?
+    You run a system. Which setting should it run now?
     Example: [bold]holdcourse serve --data fleet[/]
 
     You do research. Is your policy better than ours?
     Example: [bold]holdcourse compare --policies recommended,mine=mine.py:mine[/]
 
-    New here: [bold]holdcourse demo[/]. Each command has examples in its own --help.
+    New here? Run [bold]holdcourse demo[/]. Every command has examples in its --help.
     The documentation begins at docs/index.md in the source.
     """

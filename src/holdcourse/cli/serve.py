@@ -75,7 +75,7 @@ def serve(
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
-    Runs until you interrupt it; the next start goes on from the records in the folder.
+    It runs until you interrupt it. The next start continues from the folder's records.
 
     Example: [bold]holdcourse serve --data fleet[/]
 

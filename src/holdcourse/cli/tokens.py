@@ -37,7 +37,7 @@ def make_token(
         names_option("--scope", "read, ask, tell or admin, e.g. ask,tell (default).", tokens.SCOPES),
     ] = None,
     controller: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="The controllers that it is for; default: all.")
+        list[str] | None, typer.Option(metavar="NAMES", help="Controllers that the token may use; default: all.")
     ] = None,
     expires: Expires = None,
     as_json: Json = False,

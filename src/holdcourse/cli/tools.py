@@ -34,7 +34,7 @@ def tree(
     seed: Annotated[int, typer.Option(help="Seed of the random tree.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw the random tree that stands for a metric, and its stretch.
+    """Draw a random tree that approximates a metric, and show its stretch.
 
     Example: [bold]holdcourse tree altitudes.csv --seed 3[/]
     """
@@ -59,11 +59,11 @@ def optimum(
     matrix: Matrix = None,
     directed: Directed = False,
     start: Annotated[
-        int | None, typer.Option(help="Action before the first round, from 0; default: any, for free.")
+        int | None, typer.Option(help="Action before the first round, counted from 0; default: any, at no cost.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What perfect foresight, the best fixed setting and simple rules would have paid.
+    """Compute what perfect foresight, a fixed setting and simple rules would have paid.
 
     Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
     """

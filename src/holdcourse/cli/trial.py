@@ -45,7 +45,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Did it pay? Try a policy against a baseline, and measure.",
+    help="Did it pay? Plan a trial against a baseline, and report its result.",
 )
 
 PLANT, WIND = "A plant's readings", "Wind"
@@ -53,7 +53,7 @@ PLANT, WIND = "A plant's readings", "Wind"
 
 @app.callback()
 def group() -> None:
-    """Did it pay? Try a policy against a baseline, and measure."""
+    """Did it pay? Plan a trial against a baseline, and report its result."""
 
 
 @app.command("plan")
@@ -72,7 +72,7 @@ def plan_command(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Setting to compare with; default: the one that ran most often, or earns most."),
+        typer.Option(help="Setting to compare with; default: the setting that ran most often, or earns most."),
     ] = None,
     move_cost: Annotated[
         float, typer.Option(help="Cost of moving by one unit; a saved policy knows it.", rich_help_panel=PLANT)

@@ -91,7 +91,7 @@ def wakes(
     ] = None,
     time: Annotated[str | None, typer.Option(help="Column of the time.", rich_help_panel=DATA)] = None,
     begin: Annotated[str | None, typer.Option(help="First day, UTC: 2014-07-01.", rich_help_panel=DATA)] = None,
-    end: Annotated[str | None, typer.Option(help="Day after the last one, UTC.", rich_help_panel=DATA)] = None,
+    end: Annotated[str | None, typer.Option(help="Day after the last day, UTC.", rich_help_panel=DATA)] = None,
     price: Annotated[
         str,
         typer.Option(
@@ -101,7 +101,7 @@ def wakes(
         ),
     ] = "0.5 kWh per degree",
     kwh_price: Annotated[
-        float | None, typer.Option(help="What a kWh is worth, for prices in money.", rich_help_panel=STEERING)
+        float | None, typer.Option(help="Value of a kWh, if prices are in money.", rich_help_panel=STEERING)
     ] = None,
     most: Annotated[
         float | None, typer.Option(help=f"Largest offset, degrees; default {MOST:g}.", rich_help_panel=STEERING)
@@ -114,7 +114,7 @@ def wakes(
     ] = 0.3,
     every: Annotated[
         str | None,
-        typer.Option(help="Time between decisions: '10 min'; default: that of the record.", rich_help_panel=STEERING),
+        typer.Option(help="Time between decisions: '10 min'; default: as in the record.", rich_help_panel=STEERING),
     ] = None,
     at_most: Annotated[
         float, typer.Option(help="Largest loss of energy allowed to the learner, percent.", rich_help_panel=STEERING)
@@ -129,7 +129,7 @@ def wakes(
         list[str] | None,
         names_option(
             "--policies",
-            "Which policies; gp-md is possible too, but takes minutes.",
+            "Policies to compare; gp-md is available too, but takes minutes.",
             (*POLICIES, *ON_REQUEST),
             COMPARED,
         ),
@@ -158,12 +158,12 @@ def wakes(
     decimal: Decimal = None,
     encoding: Encoding = None,
 ) -> None:
-    """Would wake steering have paid off? Every policy on a farm's wind.
+    """Would wake steering have paid off? Run every policy on a farm's wind.
 
-    Compares FLORIS' lookup table, hysteresis, rate limits and our planner: energy
-    gained against degrees that the nacelles turned. A decision knows earlier readings
-    only. How the wind usually turns is learned from --history; without it, from the
-    other parts of the record, including later ones.
+    Compares FLORIS' lookup table, hysteresis, rate limits and our planner by the
+    energy that they gain and the degrees that the nacelles turn. A decision uses
+    earlier readings only. The planner learns from --history how the wind usually
+    turns; without it, from the other parts of the record, including later ones.
 
     Example: [bold]holdcourse wakes --out wakes-report[/]
 
@@ -232,7 +232,7 @@ def wakes(
     console = Console()
     console.print(screen_table(found, console.width))
     if any(registry.is_knowing(line.policy) for line in found.lines):
-        typer.echo("* knows all wind in advance; a yardstick, not a choice")
+        typer.echo("* knows all wind in advance; a yardstick, not an option")
     typer.echo(f"how the wind turns was learned from {found.drift_judged}")
     console.print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
     for text in words(found):

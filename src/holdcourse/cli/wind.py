@@ -24,7 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Airborne machines that we know, and maps of where altitude control pays.",
+    help="List airborne machines, and map where altitude control pays.",
 )
 SHOWN = 24  # points of a curve
 BACKTEST_OPTIONS = {"cut_out": "--cut-out"}  # that a remedy may name
@@ -32,7 +32,7 @@ BACKTEST_OPTIONS = {"cut_out": "--cut-out"}  # that a remedy may name
 
 @app.callback()
 def group() -> None:
-    """Airborne machines that we know, and maps of where altitude control pays."""
+    """List airborne machines, and map where altitude control pays."""
 
 
 @app.command("machines")

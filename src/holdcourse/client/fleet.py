@@ -40,7 +40,7 @@ class Requests(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RemoteFleetDecisions:
-    """What the members of a fleet are to do now; one entry for each, of whom those not asked stay where they are.
+    """What each member of a fleet should do now; members that were not asked stay where they are.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
     ----------
     policies
         The experts, all on the same problem, and all for costs or all for gains (``maximise=True``). The first one is
-        followed at the beginning, and its model judges all of them, so put there the one you expect most of.
+        followed at the beginning, and its model judges all of them, so put the most promising policy first.
     patience
         Weight of the star's edges in units of the largest movement cost, at least 1/2. An expert that is ahead of the
         followed one by about this much is more likely to be followed; larger values change experts more rarely, and

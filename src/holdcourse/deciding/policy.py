@@ -320,7 +320,7 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
-    """Proximal-LCB: the action of least lower bound plus `weight` times the movement there.
+    """Proximal-LCB: the action with the lowest sum of lower bound and `weight` times the movement cost.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def md_known(
 
 
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
-    """MinC-Known: the action of least true cost, wherever it is.
+    """MinC-Known: the action with the lowest true cost, whatever the move costs.
 
     Examples
     --------

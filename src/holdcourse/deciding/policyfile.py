@@ -42,7 +42,7 @@ Trust: TypeAlias = str | Collection[str]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Where a policy comes from, and what a backtest said of it.
+    """Where a policy comes from, and what a backtest found out about it.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ def save_policy(policy: Policy, path: Path, *, limits: Any, units: Mapping[str, 
 
 
 def load_policy(path: str | Path, *, trust: Trust = ()) -> Policy:
-    """Read a policy that was saved: equal to it in its fingerprint, and in all that it decides from then on.
+    """Read a saved policy: it has the same fingerprint, and makes the same decisions from then on.
 
     Parameters
     ----------

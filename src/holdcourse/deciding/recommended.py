@@ -76,7 +76,7 @@ def recommended(
     max_step_cost: float | None = None,
     **learning: Any,
 ) -> Policy:
-    """Make the policy that we would run ourselves; its `explanation` says what it chose, this module's text why.
+    """Make the policy that we would run ourselves; its `explanation` says what it chose.
 
     Parameters
     ----------
@@ -283,9 +283,9 @@ def _fitted(problem: Problem, past: History | None, known: Learning, time: bool)
             f"{ENOUGH_TO_FIT} measurements to fit one to; got {count}"
         )
     elif fits and count >= FIRST_FIT:
-        words.append("It has fitted its model to the history, and fits it again as measurements come in.")
+        words.append("It has fitted its model to the history, and refits it as measurements come in.")
     elif fits:
-        words.append("It fits its model (kernel, noise and prior mean) again and again as measurements come in.")
+        words.append("It refits its model (kernel, noise and prior mean) as measurements come in.")
     elif past is not None and count and known.get("prior_mean") is None:
         known["prior_mean"] = float(past.measurements.mean())
         words.append("The prior mean is the mean of the history.")

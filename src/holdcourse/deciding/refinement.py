@@ -55,7 +55,7 @@ OWN = "make the policy yourself, of refinement.problem and with history=refineme
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """A problem with finer settings where these pay, and what is known of them. Made by `refine`.
+    """A problem with finer settings where these pay, and what is known about them. Made by `refine`.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Refinement:
         problem, count = self.problem, sum(len(values) for values in self.added.values())
         if not count:
             return (
-                "No finer setting pays: by what was measured, settings between those that there are would save less "
+                "No finer setting pays: based on the measurements, settings between the present ones would save less "
                 f"than moving to them costs, or too little to matter ({self._amount(self.possible_gain)} a round)."
             )
         units = dict(zip(problem.axis_names or ("",), problem.units, strict=True))
@@ -122,7 +122,7 @@ class Refinement:
                 parts.append(f"{beside(said, units[name])}{f' on {name}' if name else ''}")
         words = (
             f"{count} {'value is' if count == 1 else 'values are'} added: {'; '.join(parts)}. There are {problem.n} "
-            f"settings now, and were {len(self.places)}. By what was measured a round is expected to cost "
+            f"settings now, and were {len(self.places)}. Based on the measurements, a round is expected to cost "
             f"{self._amount(self.gain)} less, and {self._amount(self.possible_gain)} less once it is known which of "
             f"them are best. The cheapest move to one of them costs {self._amount(self.move_cost)}"
         )
@@ -146,7 +146,7 @@ def refine(
     rounds: float = ROUNDS,
     loss: float = 0.01,
 ) -> Refinement:
-    """Add finer settings where, by what was measured, they pay; and keep all that was learned.
+    """Add finer settings where the measurements show that they pay, and keep everything that was learned.
 
     Parameters
     ----------

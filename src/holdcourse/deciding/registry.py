@@ -148,7 +148,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "fixed",
         "Fixed",
-        "The setting that was best in the past, which one would choose without a controller.",
+        "Holds the setting that was best in the past, as you would without a controller.",
         "history",
         {"problem": f"{named}:fixed", "wind": f"{wind}:fixed", "plants": f"{rivals}:fixed_on_history"},
         "#737a82",
@@ -158,7 +158,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "wind-planner",
         "Wind planner",
-        "Predicts the wind and plans 12 hours ahead: moves if the next hours should pay for it, and comes back.",
+        "Predicts the wind and plans 12 hours ahead. Moves if it expects the next hours to pay for the move.",
         "measurements",
         {"wind": f"{wind}:wind_planner", "recipe": "holdcourse.wind.policy.planner:planned"},
         "#c4455d",
@@ -167,7 +167,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "recommended",
         "Recommended",
-        "What we would run: it chooses a plan and alternatives that suit what it is given, and says what it chose.",
+        "The policy that we would run. It chooses a method that suits your data, and says what it chose.",
         "measurements",
         {"problem": "holdcourse.deciding.recommended:recommended"},
         "#b23da2",
@@ -212,7 +212,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "proximal-lcb",
         "Proximal-LCB",
-        "Learns what each setting costs and goes where cost and move together are expected to be least.",
+        "Learns what each setting costs, and chooses the lowest expected sum of cost and move.",
         "measurements",
         {"problem": f"{named}:proximal_lcb"},
         "#cc704c",
@@ -257,7 +257,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "planner-known",
         "Planner-Known",
-        "The planner, shown the true costs of every round.",
+        "The planner, which knows the true costs of every round.",
         "costs",
         {"problem": f"{planning}:planner_known"},
         "#44a08f",
@@ -266,7 +266,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "md-known",
         "MD-Known",
-        "Mirror descent that is shown this round's cost of every setting.",
+        "Mirror descent that knows this round's cost of every setting.",
         "costs",
         {"problem": f"{named}:md_known", "wind": f"{wind}:md_known"},
         "#cc6f9e",
@@ -275,7 +275,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "minc-known",
         "MinC-Known",
-        "The cheapest setting of every round, whatever the move costs.",
+        "Runs the cheapest setting of every round, whatever the move costs.",
         "costs",
         {"problem": f"{named}:minc_known", "wind": f"{wind}:minc_known"},
         "#8a6cc0",
@@ -293,7 +293,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "table",
         "Table",
-        "A table of what was measured for each bin of the contexts; a move must earn within hours what it costs.",
+        "A table of past measurements for each bin of the contexts. Moves only if that pays within hours.",
         "measurements",
         {"plants": f"{rivals}:table", "recipe": f"{rivals}:table"},
         "#7a8b00",
@@ -302,7 +302,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "operators",
         "Operators",
-        "What operators did before: one setting, left now and then for another nearby.",
+        "What operators did before: they hold one setting, and try another nearby now and then.",
         "nothing",
         {"plants": f"{rivals}:operators", "recipe": f"{rivals}:operators"},
         "#a8684f",
@@ -311,7 +311,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "wake-planner",
         "Wake planner",
-        "Plans yaw offsets on the energy expected in the wind to come and on the cost of turning.",
+        "Plans yaw offsets by the energy expected in future wind and the cost of turning.",
         "nothing",
         {"recipe": "holdcourse.wakes.planning:planned"},
         "#c8475f",
@@ -338,7 +338,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "fixed-at",
         "Fixed at",
-        "Always the same given setting.",
+        "Always runs one given setting.",
         "nothing",
         {"problem": f"{named}:fixed_at"},
         "#8b7f78",

@@ -64,12 +64,12 @@ def trial(
     heard: float = 1.0,
     baseline_index: int | None = None,
 ) -> Policy:
-    """Let a policy and a baseline take turns, so that what the policy brings can be measured.
+    """Let a policy and a baseline take turns, so that the gain of the policy can be measured.
 
     Parameters
     ----------
     policy
-        What may pay; made for the machine, as for running it alone.
+        The policy to be tested, made for the machine as if it ran alone.
     baseline
         What it is compared with: None, staying where the run begins; a setting, by its value or label; another policy;
         "operators": people run the machine in these blocks, and say by ``applied`` where it was.

@@ -58,7 +58,7 @@ def resolution(
     loss: float = 0.01,
     noise: float = 0.0,
 ) -> Array:
-    """Return evenly spaced values of a continuous setting, as many as its cost and the price of moving are worth.
+    """Return evenly spaced values of a continuous setting, as fine as its cost and the price of moving justify.
 
     Once something has been measured, `refine` adds values where a finer spacing pays.
 

@@ -41,7 +41,7 @@ UNCHANGED = Unchanged()
 
 
 class Controller:
-    """Asks a policy and tells it what was measured, within the limits given.
+    """Run a policy at a machine: ask it for decisions and report what was measured, within limits.
 
     Threads may share a controller: they take turns. Forked processes may not. While it is open, a record belongs to one
     controller; other processes may read it and copy it.

@@ -141,7 +141,7 @@ class Decision:
     movement
         What the move to `action` costs.
     wanted, wanted_value
-        What the rule chose, by its index and as people call it; differs from `action` where a limit acted.
+        What the rule chose, by its index and as people call it; differs from `action` if a limit acted.
     limited_by
         The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None if none did.
     turn

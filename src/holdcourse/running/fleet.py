@@ -59,7 +59,7 @@ MOST_MEMBERS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class FleetDecisions:
-    """A round's decisions; one entry for each member, of whom those not asked stay where they are.
+    """The decisions of one call, one entry for each member; members that were not asked stay where they are.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool 
     if entry.redirected is not None:
         sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
     if entry.taken != entry.meant:
-        sentences.append(f"In fact {name(entry.taken)} ran.")
+        sentences.append(f"In fact, {name(entry.taken)} ran.")
     sentences += _probabilities(entry, name)
     sentences += look.bound()
     sentences += look.guesses()
@@ -84,7 +84,7 @@ def _turned(entry: Entry, problem: Problem, what: str) -> str:
     if entry.redirected is not None:
         words.append(_ordered("Later in the round it was sent to", entry.redirected, problem.named))
     if entry.taken != entry.meant:
-        words.append(f"In fact {problem.named(entry.taken)} ran.")
+        words.append(f"In fact, {problem.named(entry.taken)} ran.")
     return " ".join([*words, *([entry.said] if entry.said else []), *_context(entry.request.context, problem)])
 
 
@@ -96,7 +96,7 @@ class _Expectations:
 
     def __init__(self, entry: Entry, problem: Problem, movement: Array, maximise: bool) -> None:
         self._entry, self._problem, self._movement = entry, problem, movement
-        self._what, self._most, self._sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
+        self._what, self._sign = ("gain", -1.0) if maximise else ("service cost", 1.0)
         self._spoken_of: list[int] = []
         self._other = best_other(entry, movement)
         shown = entry.bounds[np.isfinite(entry.bounds)]
@@ -125,8 +125,8 @@ class _Expectations:
         if other is None:
             return [f"The expected {self._what} there is {self._amounts(decision.expected_cost)[0]}."]
         there, best = self._amounts(decision.expected_cost, entry.expected[other])
-        way = f"going there would have cost {self.price(self._movement[other])}"
-        best_elsewhere = f"The best elsewhere is {best} at {self._name(other)}; {way}."
+        way = f"moving there would have cost {self.price(self._movement[other])}"
+        best_elsewhere = f"The best alternative is {best} at {self._name(other)}; {way}."
         return [f"The expected {self._what} there is {there}. {best_elsewhere}"]
 
     def weighed(self) -> list[str]:
@@ -185,8 +185,8 @@ class _Expectations:
         if said or self._asks_nobody or not entry.bounds[cheapest] < entry.bounds[decision.action]:
             return []
         amount = self._amounts(entry.bounds[cheapest], entry.bounds[decision.action])[0]
-        way = f"going there would have cost {self.price(self._movement[cheapest])}"
-        return [f"The {self._most} bound, {amount}, is at {self._name(cheapest)}; {way}."]
+        way = f"moving there would have cost {self.price(self._movement[cheapest])}"
+        return [f"The most optimistic estimate, {amount}, is for {self._name(cheapest)}; {way}."]
 
     def guesses(self) -> list[str]:
         """Say of which settings that were spoken of nobody has measured anything."""
@@ -197,7 +197,7 @@ class _Expectations:
         if not unknown:
             return []
         listed = " and ".join([", ".join(unknown[:-1]), unknown[-1]] if len(unknown) > 1 else unknown)
-        return [f"Nobody has measured at {listed} yet, so what is expected there is a guess."]
+        return [f"Nobody has measured {listed} yet, so what is expected there is a guess."]
 
 
 def apart(*numbers: float) -> list[str]:
@@ -267,15 +267,18 @@ def _who_decides(entry: Entry, name: Name) -> tuple[str, str]:
     if order is None:
         return "", "costs"
     if order.wanted is None:
-        return f"nobody follows the policy, and the machine is left at {name(entry.before)}. It would ", "would cost"
-    told = _ordered("the machine is told to be at", order, name)
-    return f"{told} By itself the policy would ", "would cost"
+        return (
+            f"the machine does not follow the policy and is left at {name(entry.before)}. The policy would ",
+            "would cost",
+        )
+    told = _ordered("the machine is sent to", order, name)
+    return f"{told} On its own, the policy would ", "would cost"
 
 
 def _ordered(begin: str, order: Order, name: Name) -> str:
-    """A sentence about what somebody wanted in place of the decision, and what came of it."""
+    """A sentence about what somebody wanted instead of the decision, and what came of it."""
     if order.force is not None:
-        return f"{begin} {name(order.action)} whatever the limits say, by force: {order.force}."
+        return f"{begin} {name(order.action)} by force, whatever the limits say: {order.force}."
     if order.limited_by is None or order.wanted is None:
         return f"{begin} {name(order.action)}."
-    return f"{begin} {name(order.action)}; {order.limited_by} forbids {name(order.wanted)}, which was wanted."
+    return f"{begin} {name(order.action)}; {name(order.wanted)} was wanted, but {order.limited_by} forbids it."

@@ -399,7 +399,7 @@ def plan_trial(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TrialPlan:
-    """Plan a trial of a policy against a baseline, by simulation, before anything is switched.
+    """Plan a trial of a policy against a baseline by simulation, before you change anything.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Wake steering: from a FLORIS model and a year of wind to which offsets are worth turning the nacelles for.
+"""Wake steering: a FLORIS model and a year of wind show which offsets are worth turning the nacelles.
 
 Examples
 --------

@@ -55,7 +55,7 @@ def steering_problem(
         Price of turning a nacelle by one degree: kWh as a number, or a text such as "0.5 kWh per degree" or
         "0.02 EUR per degree"; one for all turbines or one for each.
     kwh_price
-        What a kWh is worth, for prices in money.
+        Value of a kWh, if prices are in money.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Worlds to try policies in: everything about them is known, so every policy can be held against the optimum.
+"""Worlds to try policies in: everything about them is known, so every policy can be compared with the optimum.
 
 Examples
 --------

@@ -40,7 +40,7 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
 
 
 def ratio_to_optimum(run: Run) -> float:
-    """Cost of the whole run over that of the clairvoyant optimum; 1 where both are free.
+    """Return the cost of the whole run divided by that of the clairvoyant optimum; 1 if both are free.
 
     Examples
     --------

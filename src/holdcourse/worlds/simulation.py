@@ -286,11 +286,11 @@ def simulate(
     Parameters
     ----------
     policy
-        What decides. It may believe in other movement costs than the world's; the world's are billed.
+        The policy. It may assume movement costs that differ from the world's; the bill uses the world's.
     world
-        What it costs and what is measured. Policies that know the costs are shown the true ones.
+        The world, which gives costs and measurements. Policies that know the costs get the true costs.
     contexts
-        The context of every round, shape (T,) or (T, d); those of all episodes one after the other.
+        The context of every round, shape (T,) or (T, d); the episodes follow one another.
     start
         The action before the first round of an episode: one for all, or one for each.
     seed

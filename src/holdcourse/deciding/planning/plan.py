@@ -826,7 +826,7 @@ def planner(
     landmarks: int | None = None,
     **learning: Unpack[Learning],
 ) -> Policy:
-    """Plan on a learned chain of contexts and a learned cost, hopeful where it is uncertain.
+    """Plan on a learned chain of contexts and a learned cost, optimistic about uncertain settings.
 
     Parameters
     ----------
@@ -900,7 +900,7 @@ def planner_known(
     landmarks: int | None = None,
     maximise: bool = False,
 ) -> Policy:
-    """Plan with true costs: it is shown those of the present context and remembers those of earlier ones.
+    """Plan with true costs: it gets those of the present context, and remembers those of earlier contexts.
 
     Examples
     --------

@@ -77,7 +77,7 @@ class Corner:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelCheck:
-    """What a model learned from a history is worth, and what the history cannot tell. Made by `check_model`.
+    """How well a model learned from a history predicts, and what the history cannot tell. Made by `check_model`.
 
     ``print(check)`` says it in words. Rows are those of the history, counted from 0.
 

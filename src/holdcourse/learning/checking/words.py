@@ -63,8 +63,8 @@ def _words_on_bands(check: ModelCheck) -> str:
     held = check.coverage
     sentence = f"Its 95 % bands contain {percent(held[0.95])} of the readings, its 50 % bands {percent(held[0.5])}"
     if held[0.95] < TOO_NARROW:
-        return f"{sentence}: it is surer than it should be."
-    return f"{sentence}{': it is less sure than it could be' if held[0.5] > TOO_WIDE else ''}."
+        return f"{sentence}: it is more certain than it should be."
+    return f"{sentence}{': it is less certain than it could be' if held[0.5] > TOO_WIDE else ''}."
 
 
 def _words_on_settings(check: ModelCheck) -> Iterable[str]:

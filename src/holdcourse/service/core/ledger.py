@@ -569,9 +569,9 @@ def reading_notes(ledger: Ledger, said: Sequence[str], *, believed: bool) -> lis
     is_open = "reading" in ledger.alarms
     cleared: list[AlarmRaised | AlarmCleared] = [AlarmCleared("reading")] if is_open else []
     if said:
-        remedy = "The model ignores it, and it counts in no sum. If it was wrong, take it back (retract)."
+        remedy = "The model ignores it, and no sum includes it. If it was wrong, take it back (retract)."
         if len(said) > 1:
-            remedy = "The model ignores them, and they count in no sum. Take back (retract) those that were wrong."
+            remedy = "The model ignores them, and no sum includes them. Take back (retract) those that were wrong."
         return [*cleared, AlarmRaised("reading", f"{'; '.join(said)}. {remedy}")]
     return cleared if believed or ledger.tells_since + 1 >= REMINDED else []
 

@@ -589,7 +589,7 @@ def _estimate(ledger: Ledger, name: Callable[[int], str]) -> dict[str, Any]:
 def _known(file: PolicyOrigin) -> list[str]:
     """What is known about a policy that came from a file, in sentences."""
     if file.evidence is None:
-        return ["The file does not say where the policy comes from, and holds no backtest."]
+        return ["The file does not say where the policy comes from, and contains no backtest."]
     return Evidence.from_data(file.evidence, "the record").words
 
 

@@ -13,7 +13,7 @@ from holdcourse.service.core import fleet_requests, requests
 from holdcourse.service.http.admission import JSON
 from holdcourse.service.http.responses import Refused
 
-ABOUT = "Decisions that follow changing conditions when every change costs something."
+ABOUT = "Decide which setting to run while conditions change and every change costs something."
 BODIES = (
     requests.Config,
     requests.Changes,

@@ -50,7 +50,7 @@ export function alarmStrip(id, done) {
   const node = h("div", { class: "strip", role: "alert" });
   const press = async (alarm) => {
     if ((await acknowledge(id, alarm)) === null) return;
-    announce("The alarm is acknowledged.");
+    announce("The alarm has been acknowledged.");
     await done();
   };
   const one = (alarm, may) =>

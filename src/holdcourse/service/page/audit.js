@@ -68,7 +68,7 @@ export function auditPanel(id) {
       if (further) body.append(...rows);
       else fill(body, rows);
       more.hidden = next === null;
-      say(status, body.children.length ? "" : "There is nothing of this kind.");
+      say(status, body.children.length ? "" : "There are no changes of this kind.");
     } catch (refused) {
       if (mine === asked) say(status, refused.message);
     }

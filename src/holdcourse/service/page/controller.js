@@ -67,7 +67,7 @@ export function controllerView(main, id) {
       earlier: () => feed.loadEarlier(),
       takeBack: async (row) => {
         if ((await takeBack(feed.state, row)) === null) return;
-        announce(`The measurement of round ${row.round} is taken back.`);
+        announce(`The measurement of round ${row.round} has been taken back.`);
         await feed.load();
       },
     }),
@@ -117,9 +117,9 @@ export function controllerView(main, id) {
   const edits = h(
     "p",
     { class: "buttons", hidden: true },
-    editing("Limits …", editLimits, "The limits are changed."),
-    editing("Price of moving …", editPrice, "The price is changed."),
-    editing("Name and time zone …", editNames, "The settings are changed."),
+    editing("Limits …", editLimits, "The limits have been changed."),
+    editing("Price of moving …", editPrice, "The price has been changed."),
+    editing("Name and time zone …", editNames, "The settings have been changed."),
   );
 
   /** It is gone: to the others. */
@@ -130,7 +130,7 @@ export function controllerView(main, id) {
   const drawTitle = drawn(under, (state) => [
     statusBadge(state.status),
     h("span", {}, statusOf(state.status).long),
-    h("span", { class: "small" }, state.last_at ? ["Last heard ", agoOf(state.last_at)] : "Never heard from"),
+    h("span", { class: "small" }, state.last_at ? ["Last contact ", agoOf(state.last_at)] : "No contact yet"),
   ]);
 
   const shown = () => feed.rows.slice(-span);
@@ -175,7 +175,7 @@ export function controllerView(main, id) {
     parts.promise.update(state);
     parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state, byClock });
     parts.charge.update({ rows: shown(), byClock });
-    say(paid, state.maximise || typeof state.made === "number" ? "Made and paid so far" : "Paid so far");
+    say(paid, state.maximise || typeof state.made === "number" ? "Gains and costs so far" : "Costs so far");
     parts.costs.update({ rows: shown(), state, byClock });
     parts.pending.update(state, feed.may);
     parts.alarms.update(feed.alarms, zone);

@@ -20,7 +20,7 @@ const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Mea
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
 /** Whether a trial measures it; what it has measured stands on the controller's own page. */
-const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is on` : "no trial is on");
+const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is running` : "no trial is running");
 
 /** What the model believes, in grey: had it acted, where it only watches. */
 function estimated({ estimate, mode }, unit) {
@@ -63,7 +63,7 @@ const controllerTable = (caption) => listTable({ caption, columns: COLUMNS, cell
 function summary(all) {
   const trouble = all.filter((c) => ["stale", "silent", "broken"].includes(c.status) ? c.unseen_alarms > 0 || c.alarms === 0 : c.unseen_alarms > 0).length;
   const held = all.filter((c) => c.status === "held").length;
-  const parts = [plural(all.length, "controller"), trouble ? `${trouble} need${trouble === 1 ? "s" : ""} a look` : "all is well"];
+  const parts = [plural(all.length, "controller"), trouble ? `${trouble} need${trouble === 1 ? "s" : ""} attention` : "all is well"];
   if (held) parts.push(`${held} held by an operator`);
   return `${parts.join(", ")}.`;
 }

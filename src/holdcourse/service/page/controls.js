@@ -16,7 +16,7 @@ function switchMode(state, mode) {
     title: `Switch to ${word}?`,
     body: [
       h("p", {}, long),
-      mode === "act" && h("p", { class: "careful" }, "From the next decision on, the machine follows without being asked."),
+      mode === "act" && h("p", { class: "careful" }, "From the next decision on, the machine follows without confirmation."),
       mode === "act" ? whyField() : reasonField(),
     ],
     confirm: `Switch to ${word}`,
@@ -35,7 +35,7 @@ function takeOver(state) {
     title: "Hold the machine at one setting?",
     body: [
       h("p", {}, "It stays there, whatever is decided, until you release it. Decisions and measurements are still recorded."),
-      h("p", { class: "small" }, "It goes only where the newest question and the limits permit, if necessary in steps."),
+      h("p", { class: "small" }, "It goes only where the limits and the newest request allow, in steps if necessary."),
       field("Setting", select),
       field("Reason", reason, "This goes into the record. You may leave it empty unless you force the move."),
       h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Then say why above.")),
@@ -79,7 +79,7 @@ function beginTrial(state) {
       h("p", { class: "small" }, "Limits and overrides work as always, and the policy goes on learning. A new epoch of the record begins. The command holdcourse trial plan says how long a block should be and how many weeks the trial takes."),
       field("Against", against),
       field("Length of a block", block, "In rounds, or as a time such as 6 h if the length of a round is known."),
-      field("Learned from the other's blocks, in %", heard, "Take the share from the trial's plan; without a plan, leave 100."),
+      field("Share of the other's blocks to learn from, in %", heard, "Take the share from the trial's plan; without a plan, leave 100."),
       reasonField(),
     ],
     confirm: "Begin the trial",
@@ -120,7 +120,7 @@ const looking = (mode, tell) => [
   h("p", { class: "small" }, `Your token ${tell ? "lets you enter readings and take them back" : "only lets you look"}: to change the mode, override or begin a trial, you need a token with admin.`),
 ];
 
-const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "This controller is archived and can only be looked at. You can bring it back at the end of this page.")];
+const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "This controller is archived: you can look at it, but not change it. You can bring it back at the end of this page.")];
 
 /** The controls; `done` is called after each change. */
 export function controls(done) {
@@ -155,7 +155,7 @@ export function controls(done) {
       "p",
       { class: "buttons" },
       h("button", { type: "button", onclick: () => run(takeOver(now), "The machine is held.") }, override ? "Hold elsewhere …" : "Take over …"),
-      override && h("button", { type: "button", class: "primary", onclick: () => run(release(now), "Control is handed back.") }, "Release …"),
+      override && h("button", { type: "button", class: "primary", onclick: () => run(release(now), "Control has been handed back.") }, "Release …"),
       trial
         ? h("button", { type: "button", onclick: () => run(endTrial(now), "The trial is over.") }, "End the trial …")
         : h("button", { type: "button", onclick: () => run(beginTrial(now), "The trial has begun.") }, "Begin a trial …"),

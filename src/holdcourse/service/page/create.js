@@ -9,16 +9,16 @@ import { MODES, plural, setting, withUnit } from "./words.js";
 
 const MOST_FROM_RANGE = 5000;
 
-const HOW_TO_WRITE = "Numbers with commas, or a range: 50 to 300 step 25.";
+const HOW_TO_WRITE = "Numbers separated by commas, or a range: 50 to 300 step 25.";
 const BEYOND = "Also further limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
 
 // As in the table of policies, deciding/registry.py; a test compares them.
 const POLICIES = [
-  ["recommended", "What we would run: it chooses a plan and alternatives that suit what it is given, and says what it chose."],
+  ["recommended", "The policy that we would run. It chooses a method that suits your data, and says what it chose."],
   ["planner", "Learns what each setting costs and which contexts follow which, and plans moves that pay."],
   ["gp-md", "The paper's algorithm: learns what each setting costs and moves with care, by mirror descent on a tree."],
   ["cgp-lcb", "Learns what each setting costs and ignores what moving costs."],
-  ["proximal-lcb", "Learns what each setting costs and goes where cost and move together are expected to be least."],
+  ["proximal-lcb", "Learns what each setting costs, and chooses the lowest expected sum of cost and move."],
   ["stationary", "Stays at the setting where the run begins, for comparison."],
 ];
 
@@ -82,7 +82,7 @@ function shortForm() {
   const node = h(
     "div",
     { class: "grid" },
-    field("Id", id, "Small letters, digits, - and _. It cannot be changed later."),
+    field("Id", id, "Lower-case letters, digits, - and _. It cannot be changed later."),
     field("Name", input("name", { maxlength: 200 }), "The name that people use for the machine."),
     h("div", { class: "whole" }, field("Settings to choose from", actions, HOW_TO_WRITE), count),
     field("Unit of a setting", input("unit_action", { placeholder: "m" })),
@@ -93,10 +93,10 @@ function shortForm() {
     field("Distance", metric),
     policyField,
     modeField,
-    field("Shortest stay", dwell, "Number of rounds to stay at a setting before the next move."),
+    field("Minimum dwell time", dwell, "Rounds that the machine stays at a setting before the next move."),
     field("Longest single move", step, "In the unit of a setting. Settings further away are reached in several moves."),
     field("Known before each decision", contexts, "The numbers of a context in order, each with its unit in brackets."),
-    field("Deadline (s)", deadline, "The time until a measurement must come, and the next question after it. If it is exceeded, an alarm is raised."),
+    field("Deadline (s)", deadline, "The longest time to wait for a measurement, and then for the next request. After that, an alarm is raised."),
   );
   const read = (form) => {
     const text = (name) => form.elements[name].value.trim();
@@ -147,11 +147,11 @@ function fileForm() {
     { class: "grid" },
     h("div", { class: "whole" }, field("File of the policy", file, ABOUT_FILES)),
     about,
-    field("Id", id, "Small letters, digits, - and _. It cannot be changed later."),
+    field("Id", id, "Lower-case letters, digits, - and _. It cannot be changed later."),
     field("Name", input("file_name", { maxlength: 200 }), "The name that people use for the machine."),
     field("The machine is at", start),
     described("Mode to begin with", mode, (name) => MODES[name].long),
-    field("Deadline (s)", input("file_deadline", { type: "number", step: "any", min: 1, placeholder: "none" }), "The time until a measurement must come, and the next question after it."),
+    field("Deadline (s)", input("file_deadline", { type: "number", step: "any", min: 1, placeholder: "none" }), "The longest time to wait for a measurement, and then for the next request."),
   );
   const give = (given) => {
     file.required = false;

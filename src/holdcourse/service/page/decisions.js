@@ -28,7 +28,7 @@ function reading(row, decimals) {
   }
   if (row.measurement === null) return h("i", {}, row.told_at ? "skipped" : "awaited");
   if (row.weight === 0) {
-    const why = "The model cannot explain this reading, so it ignores it, and it counts in no sum. Take it back if it was wrong.";
+    const why = "The model cannot explain this reading and ignores it, and no sum includes it. Take it back if it was wrong.";
     return [number(row.measurement), h("span", { class: "small taken-back", title: why }, "set aside")];
   }
   return number(row.measurement, decimals);

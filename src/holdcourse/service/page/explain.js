@@ -133,7 +133,7 @@ export function explanation(id, { follow, found: tell }) {
     const unit = state.units?.measurement;
     const other = JSON.stringify(found.data.value) !== JSON.stringify(appliedSetting(row));
     const gone = row.retracted && `Measured: ${withUnit(number(row.retracted.measurement), unit)}; taken back: ${row.retracted.reason}.`;
-    const open = gone || (row.told_at ? "It was skipped." : "It still waits for its measurement.");
+    const open = gone || (row.told_at ? "It was skipped." : "Its measurement has not come in yet.");
     const told = row.measurement === null ? open : `Measured: ${withUnit(number(row.measurement), unit)}.`;
     fill(
       content,

@@ -50,7 +50,7 @@ function lanes(values, area) {
 /** The chart; `pick(k)` is called with the place of a row that was clicked or stepped to. */
 export function fieldChart({ pick }) {
   const under = h("canvas", { "aria-hidden": "true" });
-  const over = h("canvas", { class: "over", tabindex: "0", role: "slider", "aria-label": "Round; arrow keys step through the decisions" });
+  const over = h("canvas", { class: "over", tabindex: "0", role: "slider", "aria-label": "Round; the arrow keys step through the decisions" });
   const legend = h("canvas", { class: "ramp", "aria-hidden": "true" });
   const against = h("select", { "aria-label": "Colours compare each setting with", onchange: () => draw() }, Object.entries(AGAINST).map(([value, text]) => h("option", { value }, text)));
   const ends = [h("span"), h("span")];

@@ -12,7 +12,7 @@ export function instruct(state, rows) {
   const newest = rows.at(-1);
   const before = rows.length > 1 ? appliedSetting(rows.at(-2)) : null;
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
-  const kept = (wanted) => (now.limited_by ? ` ${name(wanted)} was wanted, but limited by ${limitOf(now.limited_by)}.` : "");
+  const kept = (wanted) => (now.limited_by ? ` The target is ${name(wanted)}; the move there is limited by ${limitOf(now.limited_by)}.` : "");
   if (state.override) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
     const author = authorOf(state.override.by);
@@ -23,10 +23,10 @@ export function instruct(state, rows) {
     const note = `No measurement came in before the deadline.${kept(state.fallback)}`;
     return { verb: state.fallback === null ? "Stay at" : "Fall back to", value: name(now.value), note };
   }
-  if (now.forced) return { verb: "Stay at", value: name(now.value), note: `Brought here by force, whatever the limits say: ${now.forced}.` };
-  if (!newest) return { verb: "Stay at", value: name(now.value), note: "Nothing has been asked yet." };
+  if (now.forced) return { verb: "Stay at", value: name(now.value), note: `Somebody forced the machine here, whatever the limits say: ${now.forced}.` };
+  if (!newest) return { verb: "Stay at", value: name(now.value), note: "Nobody has asked for a decision yet." };
   if (state.mode === "act") {
-    const note = same ? "As in the round before." : `It was at ${name(before)} before.`;
+    const note = same ? "No change since the previous round." : `In the previous round it was at ${name(before)}.`;
     return { verb: same ? "Stay at" : "Go to", value: name(now.value), note };
   }
   if (state.mode === "advise") {
@@ -34,9 +34,9 @@ export function instruct(state, rows) {
   }
   if (state.mode === "shadow") {
     const would = newest.proposed_value === null ? "" : ` It would choose ${name(newest.proposed_value)}.`;
-    return { verb: "Stay at", value: name(now.value), note: `Shadow: the machine does not follow.${would}` };
+    return { verb: "Stay at", value: name(now.value), note: `Shadow mode: the machine does not follow.${would}` };
   }
-  return { verb: "Operator's choice:", value: name(now.value), note: "Observe: it watches and learns." };
+  return { verb: "Operator's choice:", value: name(now.value), note: "Observe mode: the controller watches and learns." };
 }
 
 export function instructionPanel() {

@@ -64,7 +64,7 @@ function allowance({ allowed, left }, of) {
   if (left <= 0) return "The allowance is used up: it keeps to the baseline until it has saved more.";
   if (left >= allowed) return `All of the allowance of ${of(allowed)} is left.`;
   const decimals = faithful(left, allowed);
-  return `${number(left, decimals)} of ${of(allowed, decimals)} of the allowance are left.`;
+  return `${number(left, decimals)} of ${of(allowed, decimals)} of the allowance is left.`;
 }
 
 /** The promise, how it stands, and how far the model's word can be taken. */
@@ -78,7 +78,7 @@ export function promise() {
       const { estimated_saved: saved, estimated_doubt: doubt } = stands;
       const digits = faithful(saved, doubt);
       const about = saved === null ? "" : withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
-      const so = saved === null ? "" : `By the model's estimate ${saved < 0 ? `it spent ${about} more` : `it saved ${about} so far`}; `;
+      const so = saved === null ? "" : `The model estimates that ${saved < 0 ? `it spent ${about} more` : `it saved ${about} so far`}; `;
       const rest = allowance(stands, of);
       const share = stands.allowed > 0 ? Math.min(Math.max(stands.left / stands.allowed, 0), 1) : 0;
       const gauge = s(
@@ -96,7 +96,9 @@ export function promise() {
       lines.push(h("p", { class: "small" }, `The plant has changed${calibration.changes > 1 ? ` ${calibration.changes} times` : ""}: earlier readings are no longer valid, and the model has forgotten them.`));
     }
     if (calibration?.set_aside) {
-      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong; the model ignores it, and it is in no sum${trial ? "; the trial counts it until it is taken back" : ""}.`));
+      const them = calibration.set_aside === 1 ? "it" : "them";
+      const counted = trial ? ` The trial counts ${them} until somebody takes ${them} back.` : "";
+      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong. The model ignores ${them}, and no sum includes ${them}.${counted}`));
     }
     return lines;
   });
@@ -104,10 +106,10 @@ export function promise() {
 }
 
 const LIMITS = {
-  min_dwell: "Shortest stay",
+  min_dwell: "Minimum dwell time",
   max_step: "Longest single move",
   max_step_cost: "Most expensive single move",
-  max_moves: "Most moves",
+  max_moves: "Maximum number of moves",
 };
 
 function limitRows(state) {

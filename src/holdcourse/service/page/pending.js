@@ -74,7 +74,7 @@ export function pendingPanel(done) {
   let now = null; // the whole state, for the dialog
   const enter = async (decision) => {
     if ((await enterReading(now, decision)) === null) return;
-    announce(`The reading of round ${decision.round} is entered.`);
+    announce(`The reading of round ${decision.round} has been entered.`);
     await done();
     if (document.activeElement === document.body) node.focus(); // the button is gone
   };

@@ -39,7 +39,7 @@ function settingsOf(policy) {
 /** What is known about a policy, in sentences. */
 function knownOf(policy) {
   const { evidence } = policy;
-  if (!evidence) return ["The file does not say where the policy comes from, and holds no backtest."];
+  if (!evidence) return ["The file does not say where the policy comes from, and contains no backtest."];
   const judged = evidence.as_judged ? "exactly this policy" : "it before it learned from these data";
   return [
     evidence.learned && `It has learned from ${evidence.learned}.`,

@@ -59,7 +59,7 @@ export function putAway(done, gone) {
     if (!archived) {
       return [
         h("p", { class: "small" }, "Archive the controller of a machine that is out of use: its records stay and can be looked at, and it is listed separately."),
-        admin && h("p", { class: "buttons" }, button("Archive …", run(archive, "The controller is archived.", done))),
+        admin && h("p", { class: "buttons" }, button("Archive …", run(archive, "The controller has been archived.", done))),
       ];
     }
     const reason = archived.reason ? `: ${archived.reason}` : "";
@@ -70,7 +70,7 @@ export function putAway(done, gone) {
           "p",
           { class: "buttons" },
           button("Bring back …", run(restore, "The controller is back.", done), "primary"),
-          button("Delete for good …", run(remove, "The controller is deleted.", gone), "grave"),
+          button("Delete for good …", run(remove, "The controller has been deleted.", gone), "grave"),
         ),
     ];
   });

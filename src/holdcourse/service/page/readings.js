@@ -8,7 +8,7 @@ import { MODES, plural, setting, withUnit } from "./words.js";
 const TABLE_NAMES = /\.(csv|txt|tsv|xlsx|parquet|gz)$/i;
 const ABOUT = "CSV, Excel or Parquet: a row per measurement. It is read as the command holdcourse data info reads it, and is not stored.";
 const KNOWN = "Columns, separated by commas; also hour, weekday, load@-1 (the reading before) and load - load@-24h.";
-const OPEN = "Options that the message above asks for, separated by blanks: decimal=comma missing=-9999";
+const OPEN = "Options that the message above asks for, separated by spaces: decimal=comma missing=-9999";
 
 /** Whether a file that was dropped looks like a table, by its name. */
 export const isTable = (file) => TABLE_NAMES.test(file.name);
@@ -92,7 +92,7 @@ export function readingsForm() {
     if (!read && suggest(found)) return look();
     const span = found.start && `${found.start.slice(0, 10)} to ${found.end.slice(0, 10)}`;
     const count = read && `${plural(read.rows, "reading")}${span ? `, ${span}` : ""}, ${plural(read.settings.length, "setting")}`;
-    const remarks = [...(read?.notes ?? []), ...found.remarks.map((remark) => `Look: ${remark}`)];
+    const remarks = [...(read?.notes ?? []), ...found.remarks.map((remark) => `Check: ${remark}`)];
     fill(about, count && h("p", {}, h("b", {}, count)), h("ul", {}, remarks.map((text) => h("li", {}, text))));
     fill(start, read?.settings.map((value, i) => h("option", { value: i }, withUnit(setting(value), read.units.action))) ?? []);
     if (read) start.value = String(read.settings.indexOf(read.newest));
@@ -115,14 +115,14 @@ export function readingsForm() {
     h("div", { class: "whole" }, field("Known before each decision", context, KNOWN)),
     field("Column of the time", time),
     field("Time zone", zone, "The time zone of times that have none."),
-    h("div", { class: "whole" }, field("What the file leaves open", open, OPEN)),
+    h("div", { class: "whole" }, field("What the file does not make clear", open, OPEN)),
     about,
-    field("Id", input("table_id", { required: true, pattern: "[a-z0-9_\\-]+", maxlength: 64 }), "Small letters, digits, - and _. It cannot be changed later."),
+    field("Id", input("table_id", { required: true, pattern: "[a-z0-9_\\-]+", maxlength: 64 }), "Lower-case letters, digits, - and _. It cannot be changed later."),
     field("Name", input("table_name", { maxlength: 200 }), "The name that people use for the machine."),
     field("The machine is at", start, "The setting of the newest row, unless you choose another."),
     field("What a move costs", scale, "Per unit of setting, or for each change between named settings; or a price with its units."),
     field("Mode to begin with", mode, "It learns from the table at once."),
-    field("Shortest stay", input("table_dwell", { placeholder: "1" }), "Number of rounds to stay at a setting before the next move."),
+    field("Minimum dwell time", input("table_dwell", { placeholder: "1" }), "Rounds that the machine stays at a setting before the next move."),
   );
   const node = h("div", { class: "grid" }, h("div", { class: "whole" }, field("File of readings", file, ABOUT)), problem, rest);
   const give = (given) => {
@@ -132,7 +132,7 @@ export function readingsForm() {
   const send = async (form, report) => {
     if (!chosen) throw new Error("Choose a file first.");
     for (let last; last !== looked; ) await (last = looked); // what was changed just now is looked at first
-    if (!read) throw new Error(problem.hidden ? "Say which columns hold the setting, what was measured and what was known before." : problem.textContent);
+    if (!read) throw new Error(problem.hidden ? "Choose the columns of the setting, of the measurement and of what was known before." : problem.textContent);
     const text = (name) => form.elements[name].value.trim();
     const settings = { id: text("table_id"), mode: text("table_mode"), start_index: text("table_start") };
     if (text("table_name")) settings.name = text("table_name");

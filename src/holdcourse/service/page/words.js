@@ -14,7 +14,7 @@ export const STATUS = {
   silent: { word: "silent", long: "Nobody has asked within the deadline after the last round." },
   broken: { word: "broken", long: "Its record cannot be used. See the alarms." },
   held: { word: "held", long: "An operator holds it at one setting." },
-  archived: { word: "archived", long: "It is archived and can only be looked at." },
+  archived: { word: "archived", long: "It is archived: you can look at it, but not change it." },
 };
 
 /** The same of a fleet, whose members are asked and told together. */
@@ -34,10 +34,10 @@ export const MODES = {
 };
 
 const LIMITS = {
-  allowed: "the question, which did not allow it",
+  allowed: "the request, which does not allow it",
   max_step: "the longest single move",
-  min_dwell: "the shortest stay",
-  max_moves: "the most moves",
+  min_dwell: "the minimum dwell time",
+  max_moves: "the maximum number of moves",
   cool_down: "the guard, until its cool-down ends",
 };
 
@@ -48,8 +48,8 @@ export const CHARGE = {
   limit: { word: "limit", long: "A limit kept the machine from what the policy wanted." },
   guard: { word: "guard", long: "The guard kept the machine at its safe setting." },
   override: { word: "override", long: "Somebody held the machine at a setting." },
-  watched: { word: "operator, watched", long: "People decided; it watched, in mode observe or shadow." },
-  operator: { word: "operator", long: "People did something other than it decided, or it was their turn in a trial." },
+  watched: { word: "operator, watched", long: "The operators decided. It watched, in mode observe or shadow." },
+  operator: { word: "operator", long: "The operators did something else, or it was their turn in a trial." },
   baseline: { word: "baseline's turn", long: "It was the baseline's turn in a trial." },
   fallback: { word: "fallback", long: "The measurement was late, and the machine was sent to its fallback." },
 };

@@ -226,7 +226,7 @@ def _table(found: Backtest) -> str:
         best = " class='best'" if found.judged is not None and line.policy == found.judged.policy else ""
         rows.append(f"<tr{best}><td>{swatch}{escape(name_of(line))}</td>{numbers}</tr>")
     starred = any(registry.is_knowing(line.policy) for line in found.lines)
-    star = " The policy marked * knows all wind in advance; it is a yardstick, not a choice." if starred else ""
+    star = " The policy marked * knows all wind in advance; it is a yardstick, not an option." if starred else ""
     return (
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>"
         "Energy and net energy in percent of the energy without steering; net: less wear at "
@@ -354,7 +354,7 @@ def _drift(found: Backtest) -> str:
         numbers = "".join(f"<td>{drift.error[season, k]:.0f}°</td>" for season in range(len(SEASONS)))
         rows.append(f"<tr><td>{speed:g} m/s</td>{numbers}</tr>")
     return (
-        f"<section><h2>What the direction does in {60 * drift.hours:g} minutes</h2><div class='scroll'><table>"
+        f"<section><h2>How far the direction turns in {60 * drift.hours:g} minutes</h2><div class='scroll'><table>"
         f"{''.join(rows)}</table></div><p class='small'>Median turn of the wind direction from one decision to the "
         f"next, in steps of {drift.direction_step:g}°, by the speed before it. The planner uses the whole "
         "distribution.</p></section>"

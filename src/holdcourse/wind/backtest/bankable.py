@@ -38,8 +38,8 @@ SHORTEST_STRETCH = 24.0  # hours without a gap; shorter ones are not flown
 LEVELS = (0.5, 0.75, 0.9)
 LOAN_YEARS = 10
 USED = (
-    "The policy ignores a lidar or forecasts that had not clearly paid in the wind that it learned from, and it uses "
-    "both only if both together had clearly paid more than the better one alone."
+    "The policy uses a lidar or forecasts only if they had clearly paid in the wind that it learned from. It uses both "
+    "only if both together had clearly paid more than the better of the two."
 )
 CLEARLY = 2.0  # standard errors by which knowing more must have paid in the past to be used
 
@@ -170,7 +170,7 @@ class Bankable:
         if not worth:
             return ""
         told = ", ".join(f"{name} {more:+,.0f} kWh{self._worth(more)}" for name, more in worth.items())
-        return f"Knowing more would add in a year: {told}. Here {self.skill.words}. {USED}"
+        return f"More information would add per year: {told}. Here {self.skill.words}. {USED}"
 
     def _worth(self, energy: float) -> str:
         """Return what energy is worth, in brackets; nothing where no price was given."""
@@ -196,12 +196,13 @@ class Bankable:
             f"The energy varies by {100 * self.variability:.1f} % from year to year (standard deviation of {years} "
             "years). "
             + (
-                "You stated no error of the wind data and the power curve, so these figures include none."
+                "You gave no error for the wind data and the power curve, so these figures include none."
                 if stated.uncertainty is None
                 else f"The figures include your error of {100 * stated.uncertainty:g} % for wind data and power curve."
             ),
-            f"An availability of {100 * stated.availability:g} % and losses of {100 * stated.losses:g} % are "
-            + ("assumed; state yours." if stated == Factors() else "included, as you stated."),
+            f"These figures {'assume' if stated == Factors() else 'include'} an availability of "
+            f"{100 * stated.availability:g} % and losses of {100 * stated.losses:g} %"
+            + ("; state your own." if stated == Factors() else ", as you stated."),
         ]
         found += calibration_words(self.calibration)
         return [*found, *([self.knowing_words] if self.knowing_words else [])]

@@ -110,7 +110,7 @@ def calibration_words(found: Sequence[Calibration]) -> list[str]:
     said = []
     if levels:
         told = ", ".join(f"{each.what} in {each.held} of {each.tried}" for each in levels)
-        said.append(f"Each year was compared with what the years before it predicted. It reached {told}.")
+        said.append(f"As a check, each year was compared with what the years before it predicted. It reached {told}.")
     said += [
         "The gain of the next half-year lay within the 95 % interval predicted from the weeks before it in "
         f"{each.held} of {each.tried} cases, of which {each.apart} do not overlap."

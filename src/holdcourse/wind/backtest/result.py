@@ -286,19 +286,17 @@ class Backtest:
             most = f"perfect hindsight would have made {self.line('clairvoyant').gain:.1f} % more"
             return f"{sentence} ({signed(best.gain)} % against it{self._beside(best)}); {most}."
         interval = f"95 % interval {signed(best.gain_low)} to {signed(best.gain_high)} %{self._beside(best)}"
-        ending = {
-            "yes": "altitude control would have paid off here",
-            "no": "altitude control would not have paid off here",
-            "undecided": "these data cannot tell whether altitude control pays off here",
+        answer = {
+            "yes": "Altitude control would have paid off here",
+            "no": "Altitude control would not have paid off here",
+            "undecided": "These data cannot tell whether altitude control pays off here",
         }[self.verdict]
-        return f"{sentence} ({interval}): {ending}.{self._caveat(best)} {self._next(best)}"
+        return f"{answer}: {sentence} ({interval}).{self._caveat(best)} {self._next(best)}"
 
     def _next(self, best: Line) -> str:
         """Say what another period of this length may bring."""
         low, high = next_interval(best.gain, best.gain_low, best.gain_high)
-        return (
-            f"In another {self.weeks} weeks at this site the gain may lie between {signed(low)} and {signed(high)} %."
-        )
+        return f"In another {self.weeks} weeks at this site, expect a gain between {signed(low)} and {signed(high)} %."
 
     def _beside(self, best: Line) -> str:
         """Return the paper's algorithm, as the reference beside ours."""

@@ -250,7 +250,7 @@
   const explain = () => {
     const box = $("why"), p = S.by[view.focus], t = view.hover;
     box.replaceChildren();
-    if (t === null) { element("h4", "Why?", box); element("p", "Move over a chart: here you can read what the policy knew, what it chose, and what that earned.", box); return; }
+    if (t === null) { element("h4", "Why?", box); element("p", "Move the pointer over a chart to read here what the policy knew, what it chose, and what it earned.", box); return; }
     const metres = (x) => `${Math.round(S.altitudes[x])} m`, x = p.actions[t], b = p.before(t), wind = (k) => `${(S.speed[t * S.n + k] / 100).toFixed(1)} m/s`;
     element("p", when(S.time[t]), box).className = "small";
     element("h4", x === b ? `${p.name} held ${metres(x)}` : `${p.name} went from ${metres(b)} to ${metres(x)}`, box);

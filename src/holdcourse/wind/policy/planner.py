@@ -87,8 +87,8 @@ def wind_planner(setting: Setting) -> hc.Policy:
     begin, end = climate.describe()["from"][:10], climate.describe()["to"][:10]
     home = world.altitudes[best_altitude(world, past.speed)]
     words = (
-        f"Wind planner: a wind filter learned from {begin} to {end}, and a plan for the next {PLAN_HOURS:g} hours that "
-        f"at first returns to {home:.0f} m. Both go on learning. {climate.words} {trial.words}"
+        f"Wind planner: a wind filter learned from {begin} to {end}, and a plan for the next {PLAN_HOURS:g} hours, "
+        f"which at first includes a return to {home:.0f} m. Both keep learning. {climate.words} {trial.words}"
     )
     return _policy(setting, climate, trial.caution, words)
 
@@ -246,12 +246,12 @@ class Trial:
     def words(self) -> str:
         """Say in a sentence what was chosen, and why."""
         if not self.gains:
-            return f"The history is too short to find out how much caution pays, so it takes {self.caution:g}."
-        tried = ", ".join(f"{caution:g}: {gain:+.1f} %" for caution, gain in self.gains.items())
-        said = f"In a replay of {self.hours:,.0f} hours of history its gain over staying was, for each caution: {tried}"
+            return f"The history is too short to find out how much caution pays, so its caution is {self.caution:g}."
+        tried = ", ".join(f"{gain:+.1f} % with a caution of {caution:g}" for caution, gain in self.gains.items())
+        said = f"In a replay of {self.hours:,.0f} hours of history its gain over staying was {tried}"
         best = max(self.gains, key=lambda caution: self.gains[caution])
         if best != self.caution:
-            said += f" (with an error of {self.error:.1f}, {best:g} is not clearly better than {self.caution:g})"
+            said += f" ({best:g} is not clearly better than {self.caution:g}: the error is {self.error:.1f} %)"
         least = "more than" if self.caution == 1.0 else f"{self.caution:g} times what"
         return f"{said}. It moves only if it expects to earn {least} the move costs."
 

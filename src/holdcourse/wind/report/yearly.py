@@ -27,7 +27,7 @@ def section(results: Sequence[SiteResult]) -> str:
             continue
         at = f", {escape(result.site)}" if len(results) > 1 else ""
         made.append(f"<section><h2>Energy per year{at}</h2>{_levels(found)}{_words(found)}")
-        made.append(f"<h3>What is knowing more worth?</h3>{_knowing(found)}")
+        made.append(f"<h3>How much would more information add?</h3>{_knowing(found)}")
         made.append(f"<h3>Year by year</h3>{_years(found)}")
         made.append(f"<h3>Gain over the fixed altitude by month and hour, kW</h3>{_month_hour(found)}")
         made.append(f"<h3>Altitudes and their wind</h3>{_altitudes(found)}</section>")
@@ -74,7 +74,7 @@ NAMES = {
 
 
 def _knowing(found: Bankable) -> str:
-    heads = ["in addition to the machine's own gauge", "more, kWh a year", "% of the plain policy"]
+    heads = ["in addition to the machine's own gauge", "added, kWh a year", "% of the plain policy"]
     heads += [f"worth, {found.currency or 'in money'} a year"] if found.price is not None else []
     base = float(found.energies("ours").mean())
     rows = []
