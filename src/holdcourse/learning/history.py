@@ -141,8 +141,8 @@ def check_context(context: Any, dimension: int | None) -> Array:
 def _wrong_shape(context: Any, vector: Array, dimension: int | None) -> InvalidInput:
     if dimension == 0:
         return InvalidInput(
-            f"there was no context so far, so there can be none now, got {plain(context)!r}; leave it out, or begin "
-            "anew and give one from the first question on"
+            f"there was no context so far, so there can be none now, got {plain(context)!r}; leave it out, or "
+            "start again and give one from the first question on"
         )
     expected = (
         "a number or a flat list of numbers" if dimension is None else f"{dimension} number{'s' * (dimension != 1)}"
