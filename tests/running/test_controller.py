@@ -781,7 +781,7 @@ def test_what_could_not_be_told_is_not_answered(make, first, then, message):
     with pytest.raises(InvalidInput, match=message):
         controller.ask(then)
     controller.tell(controller.ask(first).id, 2.0)
-    assert controller.session.round == 2
+    assert controller.round == 2
 
 
 @pytest.mark.parametrize("method", ["exact", "flat"])

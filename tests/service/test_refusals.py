@@ -156,7 +156,7 @@ def test_who_asked_without_a_context_is_told_why_there_can_be_none_later(client,
     client.create(id=name, options={})
     client.do(name, "tell", decision=client.do(name, "ask")["decision"], measurement=1.0)
     message = client.do(name, "ask", 422, context=1.0)["message"]
-    assert message.startswith("there was no context so far, so there can be none now, got 1.0; leave it out")
+    assert message.startswith("there was no context so far, so there can be none now, got [1.0]; leave it out")
 
 
 def test_no_message_shows_what_we_call_a_type():
