@@ -151,6 +151,11 @@ def test_floris_says_its_warnings_once_and_what_it_cannot_compute_is_one_line(tm
 def test_files_that_are_no_farm(tmp_path):
     with pytest.raises(InvalidInput, match="there is no file"):
         hc.wakes.FlorisModel(tmp_path / "none.yaml")
+    data = yaml.safe_load(hc.wakes.bundled_farm_file().read_text())
+    data["farm"]["turbine_type"] = ["windmill"]
+    (tmp_path / "windmill.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(InvalidInput, match="The turbine type: windmill does not exist"):
+        hc.wakes.FlorisModel(tmp_path / "windmill.yaml")
     (tmp_path / "text.yaml").write_text("hello: world\n")
     with pytest.raises(InvalidInput, match=r"FLORIS cannot read it: .*\. Give a FLORIS input file"):
         hc.wakes.FlorisModel(tmp_path / "text.yaml")

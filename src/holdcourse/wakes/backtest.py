@@ -55,7 +55,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Progress: TypeAlias = Callable[[str, float], None]
 
 NOTHING = np.zeros(0)
-AT_ONCE = 100_000  # offset vectors that a model is asked for at once: more would only take more memory
+AT_ONCE = 40_000  # offset vectors that a model is asked for at once: more would only take more memory
 ALONE = (LEARNER, "gp-md")  # decide for a farm as a whole only
 WORK = {OURS: 8.0, LEARNER: 40.0, "gp-md": 400.0}  # of a run beside that of a rule, about; for the progress only
 DECIDING = 0.4  # share of the work at a farm in clusters that is not FLORIS'

@@ -296,8 +296,11 @@ def _cheap_paths() -> Iterator[None]:
         type_dec.inspect = kept
 
 
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+def _first_line(error: BaseException) -> str:
+    # FLORIS looks for a file in a second place where a turbine's file was missing: what was missing first is the cause.
+    if isinstance(error, FileNotFoundError) and isinstance(error.__context__, FileNotFoundError):
+        error = error.__context__
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0].rstrip('.')}"
 
 
 def _try_out(floris: Any, model: Any) -> None:
