@@ -119,7 +119,7 @@ def test_little_history_is_learned_and_the_kernel_goes_on_being_fitted():
     policy = recommended(LINE, past(ENOUGH_TO_FIT - 1))
     assert "kernel" not in policy.made_by[1]
     assert model_of(policy).posterior.observations == ENOUGH_TO_FIT - 1
-    assert "fits it again as measurements come in" in policy.explanation
+    assert "refits it as measurements come in" in policy.explanation
 
 
 def test_what_is_given_is_used():
@@ -213,7 +213,7 @@ def test_time_takes_no_forecast_and_says_so():
 
 def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
-    for part in ("60 past measurements", "fits it again as measurements come in", "nothing is promised about the true"):
+    for part in ("60 past measurements", "refits it as measurements come in", "nothing is promised about the true"):
         assert part in words
     assert "stays within 2 % of the bill of staying where it begins. If a move costs" in words
     assert "stays within" not in recommended(LINE, past(60), at_most=None).explanation
