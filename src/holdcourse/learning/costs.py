@@ -621,9 +621,9 @@ class LowerBound:
 
     def calibration(self) -> Calibration | None:
         """How the posterior stands to what it was told; None if it believes all."""
-        posterior = self.posterior
-        if not isinstance(posterior, JudgingPosterior):
+        if not self._judging:
             return None
+        posterior = cast(JudgingPosterior, self.posterior)
         return Calibration(posterior.widening, len(posterior.doubted()), posterior.changes)
 
     def doubted(self) -> frozenset[Told] | None:
