@@ -85,7 +85,7 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ('[heartbeat]\nnode = "ns=2;s=Heartbeat"', "", "key 'heartbeat' is missing"),
         ("[service]", '[service]\ntoken_file = "a"\ntoken_env = "B"', "give token_file or token_env, not both"),
         ("controller =", "controller ==", "mill.toml: "),
-        ('"mill"', '"../mill"', "controller must match"),
+        ('"mill"', '"../mill"', "controller must be 1 to 64 small letters"),
         ("ns=2;s=Heartbeat", "ns=2;s=SetPoint", "setpoint and heartbeat are both 'ns=2;s=SetPoint'"),
         ("ns=2;s=Control", "ns=2;s=Load", "control and context load are both 'ns=2;s=Load'"),
         ("[control]", '[advice]\nnode = "ns=2;s=SetPoint"\n[control]', "what is written needs a place of its own"),

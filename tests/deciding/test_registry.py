@@ -120,6 +120,17 @@ def test_a_users_own_policy_becomes_an_entry(tmp_path, monkeypatch):
         registry.load("mine")
 
 
+def test_a_file_that_was_edited_is_read_again(tmp_path):
+    """As in a notebook: what runs is what the file says now, and an unchanged file gives the same classes."""
+    file = tmp_path / "mine.py"
+    file.write_text("def mine():\n    return 1\n")
+    before = registry.load(f"{file}:mine")
+    assert registry.load(f"{file}:mine") is before
+    file.write_text("def mine():\n    return 2\n")
+    assert registry.load(f"{file}:mine")() == 2
+    assert before() == 1
+
+
 def test_the_service_offers_what_a_request_can_make():
     assert set(POLICIES) == {*registry.names("problem", shown=("measurements", "nothing"), ready=True), "fixed-at"}
 

@@ -162,7 +162,7 @@ STANDS = {"at_most": 0.02, "budget": None, "against": "always running 40 mm", "e
         ({"allowed": 0.0, "left": 0.0}, "above always running 40 mm. There is no allowance yet"),
         ({"allowed": 5.0, "left": 0.0}, "The allowance is used up"),
         ({"allowed": 5.0, "left": 5.0}, "All of the allowance of 5.00 is left"),
-        ({"allowed": 5.0, "left": 2.0}, "2.00 of 5.00 of the allowance are left"),
+        ({"allowed": 5.0, "left": 2.0}, "2.00 of 5.00 of the allowance is left"),
     ],
 )
 def test_a_promise_says_what_it_is_against_and_what_is_left(called, stands, words):

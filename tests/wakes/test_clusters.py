@@ -20,7 +20,7 @@ from holdcourse.wakes import planning
 from holdcourse.wakes.backtest import joint_energies, joint_energy
 from holdcourse.wakes.clusters import build_clusters, clusters_of, interplay, load_table
 from holdcourse.wakes.farm import Farm
-from holdcourse.wakes.groups import GroupedModel, _in_wake, distinct_rows, groups_of, parts_of, serial_refine
+from holdcourse.wakes.groups import GroupedModel, distinct_rows, groups_of, in_wake, parts_of, serial_refine
 from holdcourse.wakes.report.page import page
 from holdcourse.wakes.result import Study
 from holdcourse.wakes.table import EnergyTable
@@ -168,7 +168,7 @@ def test_a_large_group_is_computed_in_parts_with_all_that_stand_upwind():
         owned = np.concatenate([part.turbines[part.own] for part in parts])
         assert sorted(owned.tolist()) == list(range(25))  # everybody once
         in_parts += max(len(part.turbines) for part in parts) < max(map(len, groups_of(farm, direction)))
-        behind = np.any([_in_wake(farm, at, 20.0) for at in np.linspace(direction - 1, direction + 1, 5)], axis=0)
+        behind = np.any([in_wake(farm, at, 20.0) for at in np.linspace(direction - 1, direction + 1, 5)], axis=0)
         for part in parts:  # nobody upwind of a member is left out
             inside = np.isin(np.arange(25), part.turbines)
             assert not behind[np.ix_(~inside, inside)].any()
@@ -407,11 +407,12 @@ def test_a_table_of_another_wake_model_is_refused(road, winter, monkeypatch, tmp
     known.save(tmp_path / "farm.table")
     assert load_table(tmp_path / "farm.table").computed_by == "one model"
     command = importlib.import_module("holdcourse.cli.wakes")
+    # The check alone: the command would have FLORIS read a farm first.
     command._same_farm("farm.table", table, model)  # nobody wrote down which one it was
     model = ToyModel(model.farm)
     model.digest = "another one"
     with pytest.raises(InvalidInput, match="computed for another wake model or other turbines"):
-        command._same_farm("farm.table", known, model)
+        command._same_farm("farm.table", known, model)  # as above
 
 
 @pytest.mark.parametrize(

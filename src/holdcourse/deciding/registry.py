@@ -499,17 +499,21 @@ def _from_package(module_name: str, source: str) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    """Load a module from a file; the same one whenever it is asked for, so that its classes are the same too."""
-    name = f"holdcourse_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    """Load a module from a file: the same one, with the same classes, until the file is changed."""
+    try:
+        code = path.read_bytes()
+    except OSError:
+        raise InvalidInput(f"there is no file {path}") from None
+    name = f"holdcourse_user_{path.stem}_{hashlib.sha256(bytes(path.resolve()) + code).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise InvalidInput(f"there is no file {path}")
+    if spec is None:
+        raise InvalidInput(f"{path} is no file of Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(code, path, "exec"), vars(module))  # an import might take an older copy from a cache
     except Exception as error:
         del sys.modules[name]
         raise InvalidInput(f"{path} cannot be run: {type(error).__name__}: {error}") from error

@@ -78,7 +78,7 @@ def parts_of(farm: Farm, direction: float, sector: float = SECTOR, reach: float 
     >>> grid = Farm("grid", tuple(f"T{k}" for k in range(25)), x, y, np.full(25, 100.0))
     >>> parts = parts_of(grid, 288.0)
     >>> [len(group) for group in groups_of(grid, 288.0)], len(parts), max(len(part.turbines) for part in parts)
-    ([25], 9, 9)
+    ([25], 5, 9)
     """
     parts = []
     behind = _behind(farm, direction, sector, reach)
@@ -118,16 +118,17 @@ def _upwind_parts(behind: NDArray[np.bool_]) -> list[Part]:
 def _behind(farm: Farm, direction: float, sector: float, reach: float) -> NDArray[np.bool_]:
     """Return who (column) stands in whose (row) wake for some direction within `sector` / 2 of one, (m, m)."""
     within = np.linspace(direction - sector / 2, direction + sector / 2, 5)
-    return np.asarray(np.any([_in_wake(farm, at, reach) for at in within], axis=0))
+    return np.asarray(np.any([in_wake(farm, at, reach) for at in within], axis=0))
 
 
 def meetings(farm: Farm, direction: float, reach: float = REACH) -> NDArray[np.bool_]:
     """Return which two turbines meet in wind from a direction: one stands in the wake of the other, (m, m)."""
-    behind = _in_wake(farm, direction, reach)
+    behind = in_wake(farm, direction, reach)
     return np.asarray(behind | behind.T)
 
 
-def _in_wake(farm: Farm, direction: float, reach: float) -> NDArray[np.bool_]:
+def in_wake(farm: Farm, direction: float, reach: float) -> NDArray[np.bool_]:
+    """Return who (column) stands in whose (row) wake in wind from a direction, over `reach` diameters, (m, m)."""
     blows = np.radians(270.0 - direction)
     along = farm.x * np.cos(blows) + farm.y * np.sin(blows)
     across = -farm.x * np.sin(blows) + farm.y * np.cos(blows)
