@@ -509,7 +509,7 @@ def _from_file(path: Path) -> Any:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
-        raise InvalidInput(f"{path} is no file of Python")
+        raise InvalidInput(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
