@@ -76,7 +76,7 @@ class Counts:
 def row(name: str, block: int, found: dict[str, float]) -> str:
     """A line of the table."""
     return (
-        f"| {found['trials']:,} {name} | {block} | {found['truth']:+.1f} | {found['bias']:+.2f} | "
+        f"| {found['trials']:,} {name} | {block} | {found['truth']:+z.1f} | {found['bias']:+z.2f} | "
         f"{found['deviation']:.2f} | {found['width']:.2f} | {found['held']:.1f} % | {found['always']:.1f} % | "
         f"{found['pays']:.1f} % |"
     )
