@@ -181,9 +181,10 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def tell_again(self, data):
         now = data.draw(st.sampled_from(sorted(self.told)))
+        measurement, applied = self.told[now]
         for controller in self.both():
             before = state_of(controller)
-            controller.tell(f"r{now}", *self.told[now])
+            controller.tell(f"r{now}", measurement, applied_index=applied)
             assert state_of(controller) == before
 
     @precondition(lambda self: self.told)
