@@ -77,6 +77,23 @@ def test_a_step_that_failed_is_done_again_and_finished_ones_are_not(tools, site,
     assert (site / "work" / "mill" / "lines").read_text() == "x"
 
 
+def test_files_that_the_pages_show_are_copied_with_their_numbers(tools, site):
+    _, measure, sections = tools
+    done = mill(sections, "pass")
+    section = sections.Section(done.name, done.group, done.steps, done.values, {"docs/mill.txt": "lines"})
+    (site / "docs" / "mill.txt").write_text("old", encoding="utf-8")
+    assert measure.measure([section], site / "work", "abc1234") == 0
+    assert (site / "docs" / "mill.txt").read_text(encoding="utf-8") == "x"
+
+
+def test_every_file_that_is_copied_is_one_that_a_page_names(tools):
+    evidence, _, sections = tools
+    named = "".join(page.read_text(encoding="utf-8") for page in (evidence.ROOT / "docs").glob("*.md"))
+    copied = [name for section in sections.SECTIONS.values() for name in section.files]
+    assert copied
+    assert [name for name in copied if name.removeprefix("docs/") not in named] == []
+
+
 def test_other_code_begins_anew(tools, site):
     _, measure, sections = tools
     section = mill(sections, "pass")

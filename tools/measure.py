@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -96,6 +97,8 @@ def keep(section: Section, folder: Path, day: str, commit: str) -> None:
     if section.values is not None:
         values = section.values(folder) | {section.dated: day_of(day)}
         evidence.put(section.group, values, day, commit)
+    for name, measured in section.files.items():
+        shutil.copyfile(folder / measured, evidence.ROOT / name)
     for name in evidence.write(evidence.load()):
         print(f"written: {name}")
 

@@ -12,8 +12,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +69,15 @@ class Section:
     ----------
     values
         What the pages say of the results in a folder; None where the commands write that themselves.
+    files
+        What the pages link to or show: files of the documentation, and the results they are copies of.
     """
 
     name: str
     group: str
     steps: tuple[Step, ...]
     values: Callable[[Path], Values] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dated(self) -> str:
@@ -442,6 +445,15 @@ def all_years(years: Sequence[dict[str, list[list[float]]]]) -> list[list[str]]:
 # -- reproduction ------------------------------------------------------------------------------------------------------
 
 ORDER = ("clairvoyant", "md-known", "gp-md", "cgp-lcb", "minc-known", "stationary")
+REPRODUCED = {
+    f"docs/reproduction/{kept}": measured
+    for kept, measured in {
+        "summary-synthetic.csv": "synthetic/summary.csv",
+        "summary-wind.csv": "wind/summary.csv",
+        "figure-2.png": "synthetic/figures/figure-2.png",
+        **{f"figure-{number}.png": f"wind/figures/figure-{number}.png" for number in (1, 3, 4, 5, 6)},
+    }.items()
+}
 
 
 def reproduction(folder: Path) -> Values:
@@ -504,6 +516,7 @@ SECTIONS = {
             "reproduction",
             (Step("all", (*HOLDCOURSE, "reproduce", "all", "--out", "{out}"), 12),),
             reproduction,
+            REPRODUCED,
         ),
         Section(
             "landscapes", "landscapes", (Step("cells", (*HOLDCOURSE, "compare", "--out", "{out}"), 45),), landscapes
