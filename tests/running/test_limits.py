@@ -13,7 +13,7 @@ from oracles.limits import right_action, violations
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft
-from holdcourse.running.limits import Limits, Position, nearest_permitted
+from holdcourse.running.limits import Limits, Position, nearest_permitted, settings_within
 
 LINE = hc.Problem([0.0, 1.0, 2.0, 4.0, 8.0])
 ALL = np.ones(5, dtype=bool)
@@ -135,6 +135,45 @@ def test_limits_of_numpy_numbers_can_be_written_as_json():
     assert Limits(**json.loads(json.dumps(limits.describe()))) == limits == Limits(2, 1.5, 3, 4)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, {}),
+        ({"min_dwell": 2}, {"min_dwell": "2 rounds"}),
+        ({"max_step": 2.0}, {"max_step": "2 m, which costs 1 kWh"}),
+        ({"max_step_cost": 1.5}, {"max_step_cost": "1.5 kWh"}),
+        ({"max_moves": 0, "window": 1}, {"max_moves": "0 in any 1 round"}),
+        (
+            {"min_dwell": "2 h", "max_moves": 2, "window": "6 h", "round_length": "30 min"},
+            {"min_dwell": "2 h (4 rounds)", "max_moves": "2 in any 6 h (12 rounds)"},
+        ),
+    ],
+)
+def test_limits_in_words_are_those_that_limit(options, words):
+    problem = hc.Problem([0.0, 1.0, 2.0, 4.0, 8.0], unit="m", cost_unit="kWh", scale=0.5)
+    assert Limits(**options).in_words(problem) == words
+
+
+def test_a_limit_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(InvalidInput, match=r"'min_dwel'.*\['min_dwell', 'max_step', .*'round_length'\]"):
+        Limits.from_data({"min_dwel": 3})
+
+
+def test_settings_within_a_range_have_open_ends_and_one_number():
+    assert settings_within(LINE, (1.0, 4.0)).tolist() == [False, True, True, True, False]
+    assert settings_within(LINE, (None, 2.0)).tolist() == [True, True, True, False, False]
+    assert settings_within(LINE, (4.0, None)).tolist() == [False, False, False, True, True]
+    with pytest.raises(InvalidInput, match="allowed="):
+        settings_within(hc.Problem([[0.0, 0.0], [1.0, 1.0]]), (0.0, 1.0))
+
+
+def test_a_guard_lasts_ten_rounds_unless_told_otherwise_and_cannot_be_changed():
+    guard = hc.Guard(5.0, revert_to=0.0)
+    assert guard.cool_down == 10
+    with pytest.raises(AttributeError):
+        guard.threshold = 6.0
+
+
 # -- position ----------------------------------------------------------------------------------------------------------
 
 
@@ -143,6 +182,12 @@ def test_staying_is_no_move():
     assert where.after(3, 0, Limits()) == where
     assert where.moves == ()
     assert where.after(1, 4, Limits()).moves == (4,)
+
+
+def test_a_position_in_other_actions_knows_the_same_moves():
+    where = at(0, (3, 2), (7, 1))
+    assert where.renamed([4, 3, 2], here=3, newest=9) == at(4, (3, 2), (7, 3)), "the machine is where it was"
+    assert where.renamed([4, 3, 2], here=0, newest=9) == at(4, (3, 2), (7, 3), (9, 0)), "the machine was moved"
 
 
 @given(
