@@ -71,7 +71,7 @@ def test_improvement_per_cost_prefers_the_near_one_of_equals():
 def test_the_proximal_weight_falls_with_the_distance_to_the_last_measured_action():
     pilot = measured(peers.botorch_proximal(WORLD.problem, **KNOWN))
     plain = measured(peers.botorch_ucb(WORLD.problem, **KNOWN))
-    last, context = pilot.model.records[-1][0], WORLD.contexts[0]
+    last, context = pilot.model.measurements[-1][0], WORLD.contexts[0]
     value, inner = -pilot.model.estimate(context).costs, -plain.model.estimate(context).costs
     apart = WORLD.problem.distances[last]
     expected = np.log1p(np.exp(inner)) * np.exp(-0.5 * (apart / peers.CLOSENESS) ** 2)
