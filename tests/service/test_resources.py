@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -419,6 +420,13 @@ def test_the_page(client):
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
     for wrong in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py", "%2e%2e", "a%00.js", "a" * 300 + ".js"):
         assert client.get(f"/page/{wrong}").status_code == 404
+
+
+def test_every_schema_that_the_description_refers_to_is_in_it(client):
+    found = client.get("/openapi.json")
+    named = set(re.findall(r"#/components/schemas/(\w+)", found.text))
+    assert named
+    assert named <= found.json()["components"]["schemas"].keys()
 
 
 def test_the_description_holds_examples(client):

@@ -409,7 +409,7 @@ async def audit(
     return await controllers.look(answer, by)
 
 
-@router.get("/journal", response_model=responses.JournalAnswer, responses=refusal_responses("list"))
+@router.get("/journal", response_model=responses.JournalAnswer, responses=refusal_responses("newest"))
 async def journal(
     controllers: TheControllers,
     by: TheCaller,
