@@ -343,7 +343,7 @@ def test_large_deep_and_endless_bodies_are_refused(guarded):
     large = [
         (b'{"context": [' + b"0.5, " * 10_485_760 + b"0.5]}", 413),  # 50 MB
         (b'{"context": 0.5}' + b" " * 50 * 2**20, 413),
-        (b"[" * 500_000 + b"]" * 500_000, 422),
+        (b"[" * 30_000 + b"]" * 30_000, 422),  # within the least length that any address takes
         (b'{"context":' * 33 + b"1" + b"}" * 33, 422),
         (b'{"context": NaN}', 422),
         (b'{"context": [Infinity]}', 422),
