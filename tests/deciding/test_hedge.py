@@ -267,7 +267,7 @@ def test_a_rule_says_what_it_needs_of_a_model():
         hc.Policy("mine", hedged(learned_pair()).rule, model, LINE)
     with pytest.raises(InvalidInput, match="needs a cost model with OptimisticCosts"):
         hc.Policy("mine", hc.Lookahead(LINE, optimism=0.5), model, LINE)
-    with pytest.raises(InvalidInput, match="needs a cost model that has ForecastCosts"):
+    with pytest.raises(InvalidInput, match="needs a cost model with ForecastCosts"):
         hc.Policy("mine", hc.Lookahead(LINE, takes_forecasts=True), model, LINE)
     with pytest.raises(InvalidInput, match=r"KnownCosts has no costs_at_optimism, so an expert cannot share only 0.5"):
         Panel([model], [(0, 0.5)])

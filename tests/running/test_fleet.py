@@ -188,7 +188,7 @@ def test_bad_questions_and_measurements_change_nothing(tmp_path):
     fleet.save(tmp_path / "fleet")
     with pytest.raises(InvalidInput, match="a different set of seeds"):
         hc.fleet(plain_policy(tree_seed=1), 4, seed=9).load(tmp_path / "fleet")
-    with pytest.raises(InvalidInput, match="other policy"):
+    with pytest.raises(InvalidInput, match="a different policy"):
         hc.fleet(plain_policy(tree_seed=2), 4).load(tmp_path / "fleet")
     with pytest.raises(InvalidInput, match="or 4 of them"):
         hc.fleet(plain_policy(), 4, seed=[1, 2])

@@ -136,8 +136,8 @@ def test_a_part_of_the_period() -> None:
 
 def test_what_is_no_record_is_refused() -> None:
     cases = [
-        ({"time": hours(6)[::-1]}, "ascending"),
-        ({"time": hours(6)[[0, 0, 1, 2, 3, 4]]}, "ascending"),
+        ({"time": hours(6)[::-1]}, "times must ascend"),
+        ({"time": hours(6)[[0, 0, 1, 2, 3, 4]]}, "times must ascend"),
         ({"heights": [50.0, 10.0, 200.0]}, "heights must be ascending"),
         ({"heights": [0.0, 10.0, 200.0]}, "heights must be ascending"),
         ({"speed": np.ones((6, 2))}, "shape"),
