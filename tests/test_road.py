@@ -352,7 +352,7 @@ def test_a_wrong_reading_does_not_move_what_was_saved(plant):
         (["--save", "{folder}"], "it is a folder"),
         (["--save", "{folder}/none/site.policy"], "there is no folder"),
         (["--save", "{folder}/site.policy", "--policies", "md-known"], "there is none to save"),
-        (["--save", "{folder}/site.policy", "--each", "{lidar}"], "one site, and there are 2"),
+        (["--save", "{folder}/site.policy", "--each", "{lidar}"], "one site, but there are 2"),
     ],
     ids=str,
 )

@@ -45,7 +45,10 @@ def require_arrays(arrays: Mapping[str, NDArray[Any]], names: Iterable[str], who
     """Raise unless a saved state holds these arrays."""
     missing = [name for name in names if name not in arrays]
     if missing:
-        raise InvalidInput(f"this is not the state of {whose}: {missing} missing, found {sorted(arrays)}")
+        raise InvalidInput(
+            f"this is not a saved state of {whose}: it lacks {', '.join(missing)} and contains {sorted(arrays)}; "
+            "give the file that was saved for it"
+        )
 
 
 FORMAT = 1
@@ -79,8 +82,8 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     packed = out.getvalue()
     if len(packed) > LARGEST:
         raise TooLarge(
-            f"this state takes {len(packed) / 1e9:.1f} GB, and at most {LARGEST / 1e9:g} GB are kept; choose a method "
-            "whose state does not grow (see hc.posterior), or start again from the newest measurements"
+            f"this state takes {len(packed) / 1e9:.1f} GB, but at most {LARGEST / 1e9:g} GB can be saved; choose a "
+            "method whose state does not grow (see hc.posterior), or start again from the newest measurements"
         )
     return packed
 
@@ -98,9 +101,10 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     except Exception as error:  # what zipfile raises on damaged bytes is not documented, and there are many kinds
         raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
     if found != FORMAT:
-        age = "newer than" if found > FORMAT else "no longer read by"
+        age = "which is newer than" if found > FORMAT else "which is no longer read by"
         raise InvalidInput(
-            f"{where} has format {found}, {age} this version, which reads {FORMAT}; use a matching version"
+            f"{where} has format {found}, {age} this version of holdcourse, which reads format {FORMAT}; use the "
+            "version that wrote it"
         )
     sums = {name: hashlib.sha256(part).hexdigest() for name, part in members.items()}
     wrong = sorted(
@@ -119,13 +123,13 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     """Raise unless the members are stored as they are, each once, and fit into the bytes of the archive."""
     for member in members:
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-            raise ValueError(f"{member.filename} is compressed, which ours never are")
+            raise ValueError(f"{member.filename} is compressed, which holdcourse never does")
     names = [member.filename for member in members]
     if len(set(names)) < len(names):
-        raise ValueError(f"{max(names, key=names.count)} is there twice")
+        raise ValueError(f"{max(names, key=names.count)} appears twice in it")
     claimed = sum(member.file_size for member in members)
     if claimed > size:
-        raise ValueError(f"its members claim {claimed} bytes, and it has {size}")
+        raise ValueError(f"its members claim {claimed} bytes, but the file has {size}")
 
 
 def _array(part: bytes, name: str) -> NDArray[Any]:
@@ -137,7 +141,7 @@ def _array(part: bytes, name: str) -> NDArray[Any]:
     shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
     there = len(part) - header.end()
     if kind.hasobject or not kind.itemsize or math.prod(shape) * kind.itemsize != there:
-        raise ValueError(f"{name} claims shape {shape} of {kind}, and has {there} bytes")
+        raise ValueError(f"{name} claims the shape {shape} of {kind}, but has {there} bytes")
     flat = np.frombuffer(part, kind, offset=header.end())
     return flat.reshape(shape, order="F" if header["by_columns"] == b"True" else "C").copy(order="K")
 
@@ -159,7 +163,7 @@ def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        words = f"cannot write {path}: {error.strerror}; make room or choose another place"
+        words = f"cannot write {path}: {error.strerror}; make room on the disk, or choose another place"
         raise file_error(words, error) from error
 
 
@@ -217,10 +221,13 @@ def read_file(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > LARGEST:
-            raise TooLarge(f"{path} has {size / 1e9:.1f} GB, more than any file of ours ({LARGEST / 1e9:g} GB)")
+            raise TooLarge(
+                f"{path} has {size / 1e9:.1f} GB, but files of holdcourse have at most {LARGEST / 1e9:g} GB; check the "
+                "path"
+            )
         return path.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from error
 
 
 def fingerprint(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:

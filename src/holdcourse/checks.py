@@ -54,7 +54,7 @@ def checked_seed(seed: Any, what: str = "seed") -> int:
 def check_index(action: Any, n: int) -> None:
     """Raise unless `action` is a whole number 0..n-1."""
     if not is_whole(action) or not 0 <= action < n:
-        raise InvalidInput(f"action {plain(action)!r} is not an index 0..{n - 1}")
+        raise InvalidInput(f"the action {plain(action)!r} is not an index from 0 to {n - 1}")
 
 
 def float_array(values: Any, what: str) -> Array:

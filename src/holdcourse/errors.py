@@ -176,4 +176,4 @@ def computing() -> Iterator[None]:
     except HoldcourseError:
         raise
     except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise NotComputable(f"these numbers cannot be computed with: {error}") from error
+        raise NotComputable(f"the computation failed with these numbers: {error}") from error

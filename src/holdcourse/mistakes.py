@@ -81,7 +81,9 @@ def first_in_words(
     if first["type"] == UNKNOWN:
         there = list(known(place[:-1]))
         close = difflib.get_close_matches(str(place[-1]), there, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(there)}" if there else "remove it"
+        hint = (
+            f"did you mean {close[0]!r}?" if close else f"known keys are {', '.join(there)}" if there else "remove it"
+        )
         return place, f"key {name!r} is not known; {hint}"
     if first["type"] == MISSING:
         return place, f"key {name!r} is missing"
@@ -188,8 +190,9 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"cannot read {path}: {reason}; give the path of a TOML file in UTF-8") from None
     try:
         return text, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path}: {error}") from None
+        raise InvalidInput(f"{path} is not valid TOML: {error}") from None

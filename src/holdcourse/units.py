@@ -87,7 +87,7 @@ class Price:
         if self.per == per or "change" in (self.per, per):
             if self.per != per:
                 paid = "each change" if self.per == "change" else f"each {self.per}"
-                raise InvalidInput(f"{what} is paid for {paid}, and should be for each {per}")
+                raise InvalidInput(f"{what} is paid for {paid}, but must be for each {per}")
             return amount
         return amount / factor(self.per, per, what)
 
@@ -127,8 +127,8 @@ def factor(unit: str, into: str, what: str) -> float:
         return _FACTORS[one][1] / _FACTORS[other][1]
     if (_FACTORS.get(one, ("",))[0], _FACTORS.get(other, ("",))[0]) == ("energy", "power"):
         raise InvalidInput(
-            f"{what} is in {one}, and what is measured, {other}, is a power: it becomes an energy only by how long a "
-            f"round is; divide by the hours of a round and write it in {other}"
+            f"{what} is in {one}, but what is measured, {other}, is a power, which becomes an energy only with the "
+            f"length of a round; divide by the hours of a round and write it in {other}"
         )
     near = difflib.get_close_matches(one, [each for each in _FACTORS if each], 1) if one not in _FACTORS else []
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -154,7 +154,9 @@ def amount(value: Any, unit: str, what: str, *, absolute: bool = False) -> float
     if not written:
         return number
     if not unit and written:
-        raise InvalidInput(f"{what}={value!r} has a unit, and none is known here; say in which unit the settings are")
+        raise InvalidInput(
+            f"{what}={value!r} has a unit, but that of the settings is not known; say in which unit the settings are"
+        )
     if absolute and known(written) != known(unit) and quantity(written) == "temperature difference":
         raise InvalidInput(f"{what}={value!r} must be in {unit}")
     return number * factor(written, unit, what)
@@ -197,7 +199,7 @@ def rounds(value: Any, round_s: float | None, what: str) -> int | Any:
         raise InvalidInput(f"{what}={value!r} is a time; say how long a round is, such as round_length='15 min'")
     count = seconds / round_s
     if not count <= MOST_ROUNDS:
-        raise InvalidInput(f"{what}={value!r} is {count:.3g} rounds; give at most {MOST_ROUNDS:,}")
+        raise InvalidInput(f"{what}={value!r} is {count:.3g} rounds; give at most {MOST_ROUNDS:,} rounds")
     return max(math.ceil(count - 1e-9), 1)
 
 
@@ -237,7 +239,7 @@ def _number_and_rest(text: str, what: str) -> tuple[float, str]:
         raise InvalidInput(f"{what}={text!r} must begin with a number")
     number = _number(found[1].strip(), text, what)
     if not math.isfinite(number):
-        raise InvalidInput(f"{what}={text!r} is larger than any number that can be computed with")
+        raise InvalidInput(f"{what}={text!r} is too large to compute with; give a smaller number, or another unit")
     return number, found[2].strip()
 
 

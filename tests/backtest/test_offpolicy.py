@@ -78,13 +78,13 @@ def test_it_is_refused_where_nothing_was_drawn_or_hardly_ever_what_the_other_wou
     assert "only 50 rounds" in too_little_overlap(taken[:50], first[:50], second[:50])
     half = np.where(np.arange(200)[:, None] < 100, 0.5, first)
     drawn = np.where(np.arange(200) < 100, rng.integers(2, size=200), 0)
-    assert "could hardly have drawn" in too_little_overlap(drawn, half, second)
+    assert "would hardly ever have drawn" in too_little_overlap(drawn, half, second)
     once = np.repeat([0, 1], 100)  # two long visits
     coin = np.full((200, 2), 0.5)
     assert "counts like 1 separate visits" in too_little_overlap(once, coin, second)
     rarely = np.tile([0.9, 0.1], (1000, 1))
     often = np.tile([1, 0], 500)
-    assert "times as often as the probabilities say" in too_little_overlap(
+    assert "times as often as the probabilities predict" in too_little_overlap(
         often, rarely, np.tile([0.0, 1.0], (1000, 1))
     )
     found = doubly_robust(np.ones(200), taken, first, second, coin)
@@ -118,7 +118,7 @@ def test_a_record_of_gp_md_is_judged_by_its_draws(tmp_path):
     assert found.refusal is None
     assert found.low < found.recorded < found.high  # the same policy, with other measurements
     assert found.rounds == 300
-    assert "could hardly have drawn" in hc.replay(path, "stationary").doubly_robust.refusal
+    assert "would hardly ever have drawn" in hc.replay(path, "stationary").doubly_robust.refusal
 
 
 def test_a_record_of_a_deterministic_policy_or_under_a_promise_is_refused_in_words(tmp_path):
@@ -137,5 +137,5 @@ def test_rounds_in_which_something_else_than_the_draw_ran_do_not_count(tmp_path)
             decision = controller.ask(t % 2)
             controller.tell(decision.id, 2.0, applied_index=(decision.action + 1) % 4 if t % 2 else None)
     found = hc.replay(path, "gp-md").doubly_robust
-    assert "in 5 of 10 rounds something else than the draw ran" in found.refusal
+    assert "in 5 of 10 rounds another setting ran than the one drawn" in found.refusal
     assert found.rounds == 5

@@ -231,11 +231,14 @@ def answered(path, capsys, context="load, product", **options):
 def test_readings_off_by_orders_of_magnitude_are_left_out_and_named(tmp_path, capsys):
     path = odd_plant(tmp_path, lambda row, right: right * (1e4 if row in (30, 130) else 1), 160)
     shown = answered(path, capsys)
-    assert "2 readings are left out, off by orders of magnitude: " in shown
+    assert "2 readings are off by orders of magnitude and left out: " in shown
     assert " in line 32, " in shown
     assert "158 rounds" in shown
     assert float(re.search(r"the model's error is ([\d.e+]+) \(", shown)[1]) < 5  # of costs from 40 to 80
-    assert "'product' holds names: product = A, product = B, product = C: 1 where it is so, else 0" in shown
+    assert (
+        "'product' contains names (product = A, product = B, product = C): each becomes a context that is 1 or 0"
+        in shown
+    )
     kept = answered(path, capsys, keep_all=True)
     assert "Readings that are off by orders of magnitude: 2 (" in kept
     assert "In odd.csv, the values that look wrong are in line 32, 132." in kept
@@ -252,7 +255,7 @@ def test_costs_on_a_high_level_are_learned_as_well(tmp_path):
 
 
 def test_costs_that_are_all_alike(tmp_path, capsys):
-    with pytest.raises(InvalidInput, match="every one of the 240 readings is 100, whatever was set: nothing can be"):
+    with pytest.raises(InvalidInput, match="all 240 readings are 100, whatever the setting, so nothing can be"):
         answered(odd_plant(tmp_path, lambda row, right: 100.0), capsys)
 
 
@@ -280,7 +283,7 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
     for path in (plant, tmp_path / "shuffled.csv"):
         backtest_log(path, **COLUMNS, policies=["stationary"], as_json=True)
         outputs.append(json.loads(capsys.readouterr().out))
-    assert "rows were not in order of time: sorted" in outputs[1].pop("reading")
+    assert "rows were not in order of time, so they were sorted" in outputs[1].pop("reading")
     assert outputs[0].pop("reading") == ["times carry no zone: read as UTC (timezone= for another)"]
     assert outputs[0] == outputs[1]
 
@@ -307,17 +310,17 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
             "no column 'hour of day'",
         ),
         (lambda text: text, {"seed": -1}, "seed must be a whole number"),
-        (lambda text: text, {"action": "knob"}, "has no column 'knob'; there are time, outdoor, setting, kW"),
-        (lambda text: text, {"context": []}, "give at least one context= column"),
+        (lambda text: text, {"action": "knob"}, "has no column 'knob'; its columns are time, outdoor, setting, kW"),
+        (lambda text: text, {"context": []}, "no context is given; give context="),
         (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one action, 6.0, was ever tried"),
         (lambda text: text.replace("2024-06-01T05:00", "yesterday"), {}, "line 7: 'yesterday' is not a time"),
         (lambda text: text.replace(",6,", ",low,"), {}, "line 2: 'low' in column 'setting' is not a number, but '8'"),
         (
             lambda text: text.replace(",6,", ",low,").replace(",8,", ",mid,").replace(",10,", ",high,"),
             {},
-            "holds names .*give a matrix=",
+            "contains names .*give a matrix=",
         ),
-        (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few: half of them act and half"),
+        (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few, because policies run in one half"),
         (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
         (
             lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),
@@ -357,7 +360,7 @@ def test_bins_round_continuous_settings(tmp_path, capsys):
     path = tmp_path / "log.csv"
     path.write_text("demand,valve,cost\n" + "\n".join(rows) + "\n")
     names = {"action": "valve", "cost": "cost", "context": ["demand"]}
-    with pytest.raises(InvalidInput, match="holds 198 different settings; round them to fewer"):
+    with pytest.raises(InvalidInput, match="contains 198 different settings; group them into fewer"):
         backtest_log(path, **names)
     backtest_log(path, **names, bins=5, policies=["stationary"])
     assert "200 rounds, 5 settings" in capsys.readouterr().out

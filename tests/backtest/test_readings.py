@@ -40,7 +40,7 @@ def test_missing_cells_are_left_out_and_counted(tmp_path):
     assert found.history.measurements.tolist() == [10, 14]
     assert found.lines.tolist() == [2, 6]
     assert found.notes == (
-        "3 of 5 rows left out: 'setting' is missing in 1, 'kW' is missing in 1, 'load' is missing in 1",
+        "3 of 5 rows were left out: 'setting' is missing in 1, 'kW' is missing in 1, 'load' is missing in 1",
     )
     with pytest.raises(InvalidInput, match="no row is complete; 'load' is missing in 2 of 2 rows"):
         hc.read_readings(plant(tmp_path, "load,setting,kW\n,6,10\n,6,11\n"), **NAMES)
@@ -52,8 +52,8 @@ def test_rows_are_sorted_and_repeated_ones_said(tmp_path):
     found = hc.read_readings(plant(tmp_path, text), **NAMES, time="time")
     assert found.history.measurements.tolist() == [0, 10, 20, 30, 40, 50]
     assert found.step == 1.0
-    assert "rows were not in order of time: sorted" in found.notes
-    assert "1 rows with a time that comes twice left out" in found.notes
+    assert "rows were not in order of time, so they were sorted" in found.notes
+    assert "1 rows were left out because their time occurs twice" in found.notes
     other = plant(tmp_path, hourly() + "2024-06-01T02:00,2,6,99\n")
     with pytest.raises(InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00 is already in line 4, .*duplicates="):
         hc.read_readings(other, **NAMES, time="time")
@@ -134,7 +134,7 @@ def test_the_clock_is_local_and_goes_round(tmp_path):
     assert found.history.contexts[:, 4].all()  # Saturday and Sunday
     assert any("sine and a cosine" in note for note in found.notes)
     for word in ("hour", "weekend", "load@-3h"):
-        with pytest.raises(InvalidInput, match="need times; name their column with time="):
+        with pytest.raises(InvalidInput, match="need times; name the column of the times with time="):
             hc.read_readings(path, **(NAMES | {"context": word}))
 
 
@@ -149,15 +149,15 @@ def test_a_column_comes_before_a_derived_context(tmp_path):
     [
         ("load,", "empty name"),
         ("load, load", "given twice"),
-        ("load@1", "write a reading before as load@-1"),
+        ("load@1", "write an earlier reading like load@-1"),
         ("load@-0", "0 readings ago"),
-        ("load@-30min", "reaches back 30 min, and readings stand 60 min apart"),
+        ("load@-30min", "reaches back 30 min, but readings are 60 min apart"),
         ("load - kW - load", "more than one difference"),
-        ("kW", "context 'kW' is what is measured after the decision, .* take the reading before: kW@-1"),
+        ("kW", "context 'kW' is what is measured after the decision, .* use the reading before, kW@-1"),
         ("setting", "is the setting that is decided"),
-        (None, "context must be names of columns, got None"),
+        (None, "context must be the names of columns, .*, got None"),
         ("hours", "no column 'hours'"),
-        ([], "give at least one context="),
+        ([], "no context is given; give context="),
     ],
 )
 def test_contexts_that_are_not_understood(tmp_path, context, message):
@@ -206,15 +206,15 @@ def test_contexts_that_are_names(tmp_path):
         *("product@-1 = A", "product@-1 = B", "product@-1 = C"),
     )
     assert found.history.contexts.tolist() == [[0, 0, 1, 1, 1, 0, 0]]  # of the others, a product is missing
-    assert "'shift' holds names: shift = night: 1 where it is so, else 0" in found.notes
-    with pytest.raises(InvalidInput, match="takes a difference, but column 'product' holds names"):
+    assert "'shift' contains names (shift = night): each becomes a context that is 1 or 0" in found.notes
+    with pytest.raises(InvalidInput, match="takes a difference, but column 'product' contains names"):
         hc.read_readings(plant(tmp_path, text), **NAMES | {"context": "product - shift"})
     with pytest.raises(InvalidInput, match="'-' in column 'product' may be a name or stand for a missing one"):
         hc.read_readings(plant(tmp_path, text.replace("C,", "-,")), **NAMES | {"context": "product"})
     with pytest.raises(InvalidInput, match="'C' in column 'product' is not a number"):  # a mistake among numbers
         hc.read_readings(plant(tmp_path, text.replace("A,", "1,")), **NAMES | {"context": "product"})
     many = "product,setting,kW\n" + "".join(f"p{k},{6 + k % 2},{k}\n" for k in range(13))
-    with pytest.raises(InvalidInput, match="holds 13 different names; a context may have 12"):
+    with pytest.raises(InvalidInput, match="contains 13 different names, but a context may have at most 12"):
         hc.read_readings(plant(tmp_path, many), **NAMES | {"context": "product"})
 
 
@@ -228,7 +228,7 @@ def test_settings_that_are_names(tmp_path):
     assert hc.read_readings(plant(tmp_path, text.replace("high", "8")), **NAMES, named=True).values == ["8", "low"]
     with pytest.raises(InvalidInput, match="line 3: 'none' in column 'setting' may be a setting or stand for"):
         hc.read_readings(plant(tmp_path, text.replace("high", "none")), **NAMES)
-    with pytest.raises(InvalidInput, match="holds names"):
+    with pytest.raises(InvalidInput, match="contains names"):
         found.problem()
 
 
@@ -290,9 +290,9 @@ def test_excel(workbook, monkeypatch):
         (day + timedelta(hours=2), 3, 7, "12.5"),
     ]
     fake_openpyxl(monkeypatch, {"readings": rows, "notes": [("x",), (1,)]})
-    with pytest.raises(InvalidInput, match="holds the sheets 'readings', 'notes'; say which with sheet="):
+    with pytest.raises(InvalidInput, match="has the sheets 'readings', 'notes'; choose one with sheet="):
         hc.read_readings(workbook, **NAMES)
-    with pytest.raises(InvalidInput, match=r"row 3: 'load' stands in column 2, .* header_line="):
+    with pytest.raises(InvalidInput, match=r"row 3: 'load' is in column 2, .* header_line="):
         hc.read_readings(workbook, **NAMES, sheet="readings")
     found = hc.read_readings(workbook, **NAMES, sheet="readings", time="time", header_line=3)
     assert found.history.contexts[:, 0].tolist() == [1.234, 3.0]
@@ -334,7 +334,7 @@ def test_a_damaged_sheet_is_one_sentence(tmp_path):
         except HoldcourseError as error:
             refused += "damaged.xlsx" in str(error)
     assert refused > 20
-    with pytest.raises(HoldcourseError, match="holds no rows"):
+    with pytest.raises(HoldcourseError, match="contains no rows"):
         hc.read_readings(plant(tmp_path, '""\n""\n'), **NAMES)
 
 
@@ -363,18 +363,18 @@ def test_an_extra_that_is_not_installed(tmp_path, monkeypatch, name, head, modul
 
 def test_what_is_no_table(tmp_path, workbook, monkeypatch):
     fake_openpyxl(monkeypatch, {"empty": []})
-    with pytest.raises(HoldcourseError, match="holds no rows in this sheet"):
+    with pytest.raises(HoldcourseError, match="has no rows in this sheet"):
         hc.read_readings(workbook, **NAMES)
     workbook.write_bytes(b"PK\x03\x04 and nothing of a ZIP")
     for name, content, message in (
         ("plant.xlsx", b"PK\x03\x04 and nothing of a ZIP", "cannot be read as Excel"),
-        ("plant.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"old kind \(\.xls\); save it as"),
+        ("plant.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"old format \(\.xls\); save it as"),
         ("plant.json", b'[{"load": 1}]', "is JSON"),
-        ("plant.txt", b"load\n1\n2\n", "one column only"),
+        ("plant.txt", b"load\n1\n2\n", "only one column"),
         (
             "unit.csv",
             b"load,setting,kW\n5 %,6,1\n6 %,6,2\n",
-            "line 2: '5 %' .* write 5 and leave the unit",
+            "line 2: '5 %' .* write 5, and put the unit into the header",
         ),
     ):
         (tmp_path / name).write_bytes(content)
@@ -481,7 +481,7 @@ def test_data_info_tells_wind_from_a_plant(tmp_path):
 
 @pytest.mark.parametrize(
     ("key", "message"),
-    [("power_curves", "awesIO power curves, no table; .*wind machines"), ("airspace_constraints", "--constraints")],
+    [("power_curves", "awesIO power curves, not a table; .*wind machines"), ("airspace_constraints", "--constraints")],
 )
 def test_data_info_says_where_an_awesio_file_is_looked_at(tmp_path, key, message):
     path = tmp_path / "kite.yml"
@@ -501,6 +501,6 @@ def test_options_of_the_command_are_named_in_its_errors(tmp_path, monkeypatch, c
         main()
     told = capsys.readouterr().err
     assert (
-        "plant.csv, line 2: '1,234' in column 'kW' may be 1.234 or 1234: say --decimal comma or --thousands comma"
+        "plant.csv, line 2: '1,234' in column 'kW' may be 1.234 or 1234: give --decimal comma or --thousands comma"
         in told
     )

@@ -291,7 +291,7 @@ def test_a_second_bridge_is_noticed_by_its_heartbeat(made):
     bridge = made(file={"period": 5.0})
     until(bridge, lambda: bridge.in_control, "control")
     bridge.plant.held["heartbeat"] += 60
-    until(bridge, lambda: "does a second bridge run" in bridge.loss, "a loss")
+    until(bridge, lambda: "is a second bridge running" in bridge.loss, "a loss")
     assert not bridge.in_control
 
 
@@ -299,7 +299,7 @@ def test_somebody_else_who_writes_the_set_point_is_noticed(made):
     bridge = made(file={"period": 5.0})
     until(bridge, lambda: bridge.in_control, "control")
     bridge.plant.held["setpoint"] = 2.2
-    until(bridge, lambda: "was not read back: 2.2" in bridge.loss, "a loss")
+    until(bridge, lambda: "was not confirmed when read back: 2.2" in bridge.loss, "a loss")
     assert bridge.plant.held["control"] is False
 
 
@@ -337,7 +337,7 @@ def test_contexts_come_in_the_controllers_order(made):
 
 def test_other_names_of_contexts_are_a_loss_in_words(made):
     bridge = made(context_names=["wind"])
-    until(bridge, lambda: "the controller's contexts are wind, the file's load" in bridge.loss, "a loss")
+    until(bridge, lambda: "the controller's contexts are wind, but the file has load" in bridge.loss, "a loss")
     assert bridge.remote.state()["round"] == 0
 
 

@@ -69,26 +69,30 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ("http://127.0.0.1:8000", "127.0.0.1", "service.url must look like http://127.0.0.1:8000, got '127.0.0.1'"),
         ("opc.tcp://", "http://", "opcua.url must look like opc.tcp://10.0.0.5:4840"),
         ("[measurement]\nnode", "[measurement]\nnod", "key 'measurement.nod' is not known; did you mean 'node'?"),
-        ("[measurement]\nnode", "[measurement]\ntopic", "measurement needs a node, as the plant speaks OPC UA"),
+        ("[measurement]\nnode", "[measurement]\ntopic", "measurement needs a node, because the plant speaks OPC UA"),
         (
             '[control]\nnode = "ns=2;s=Control"',
             "",
             "the file does not say what happens when a connection is lost: give",
         ),
-        ('[opcua]\nurl = "opc.tcp://10.0.0.5:4840"', "", "give one of the sections [opcua] and [mqtt]"),
+        ('[opcua]\nurl = "opc.tcp://10.0.0.5:4840"', "", "give exactly one of the sections [opcua] and [mqtt]"),
         ("[heartbeat]", '[heartbeat]\nevery = "10 min"', "heartbeat.every must be at most a quarter of the period"),
-        ("[control]", "[safe]\nsetpoint = 101\n[control]", "safe.setpoint 101 is beyond setpoint.low and high"),
+        (
+            "[control]",
+            "[safe]\nsetpoint = 101\n[control]",
+            "safe.setpoint 101 is not between setpoint.low and setpoint.high",
+        ),
         ("low = 0", "low = 0\nfactor = 0", "setpoint.factor must not be 0"),
         ('name = "load"', 'name = "load"\nlow = 2\nhigh = 1', "low must be below high, got 2 and 1"),
         ("[measurement]", '[[contexts]]\nname = "load"\nnode = "x"\n[measurement]', "two contexts are called 'load'"),
-        ("controller =", "time = true\ncontroller =", "leave [[contexts]] out"),
+        ("controller =", "time = true\ncontroller =", "leave out [[contexts]]"),
         ('[heartbeat]\nnode = "ns=2;s=Heartbeat"', "", "key 'heartbeat' is missing"),
         ("[service]", '[service]\ntoken_file = "a"\ntoken_env = "B"', "give token_file or token_env, not both"),
-        ("controller =", "controller ==", "mill.toml: "),
+        ("controller =", "controller ==", "mill.toml is not valid TOML: "),
         ('"mill"', '"../mill"', "controller must be 1 to 64 small letters"),
         ("ns=2;s=Heartbeat", "ns=2;s=SetPoint", "setpoint and heartbeat are both 'ns=2;s=SetPoint'"),
         ("ns=2;s=Control", "ns=2;s=Load", "control and context load are both 'ns=2;s=Load'"),
-        ("[control]", '[advice]\nnode = "ns=2;s=SetPoint"\n[control]', "what is written needs a place of its own"),
+        ("[control]", '[advice]\nnode = "ns=2;s=SetPoint"\n[control]', "give each a node or topic of its own"),
         ("low = 0", "low = 200", "setpoint: low must be below high, got 200 and 100"),
         ("low = 0", "low = nan", "low and high must be numbers, got nan"),
         ("low = 0", "tolerance = inf", "setpoint.tolerance must be"),
@@ -140,9 +144,9 @@ def test_where_the_token_is(tmp_path, monkeypatch):
     assert token('token_file = "secret"') == "abc"
     monkeypatch.setenv("MILL_TOKEN", "def")
     assert token('token_env = "MILL_TOKEN"') == "def"
-    with pytest.raises(InvalidInput, match="the environment has no OTHER"):
+    with pytest.raises(InvalidInput, match="the environment variable OTHER is not set"):
         token('token_env = "OTHER"')
-    with pytest.raises(InvalidInput, match="write the token into it"):
+    with pytest.raises(InvalidInput, match="it must contain the token"):
         token('token_file = "empty"')
     with pytest.raises(InvalidInput, match="cannot read the token"):
         token('token_file = "none"')

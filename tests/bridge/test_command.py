@@ -60,7 +60,7 @@ def test_a_second_bridge_on_the_same_file_refuses(config):
         fcntl.flock(held, fcntl.LOCK_EX)
         refused = run(config)
     assert isinstance(refused.exception, InvalidInput)
-    assert f"another bridge runs on {config}, for mill" in str(refused.exception)
+    assert f"another bridge is already running with {config}, for mill" in str(refused.exception)
 
 
 def test_a_file_that_is_wrong_or_missing(config):

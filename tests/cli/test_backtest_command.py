@@ -157,7 +157,7 @@ def test_prices_and_powers_with_units(run, wind):
     assert json.loads(flown.stdout)["sites"][0]["climb_kwh_per_m"] == pytest.approx(0.01)
     (wind / "machine.csv").write_text("speed,power\n3,0\n8,50000\n11,50000\n12,0\n")
     warned = run("backtest", "west.csv", *POLICIES, "--curve", "machine.csv", "--json")
-    assert "warning: machine.csv says no unit of power, so it is read as kW" in warned.stderr
+    assert "warning: machine.csv does not state the unit of power, so it is read as kW" in warned.stderr
 
 
 def test_a_plants_prices_with_units(run, tmp_path):
@@ -175,7 +175,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
     assert "--fixed-cost '0.1 EUR per change' is 0.5 kWh at 0.2 for a kWh" in paid["reading"]
     for price, words in (
         (("--move-cost", "20 Wh/m"), "say in which unit the settings are"),
-        ((*units, "--move-cost", "20 EUR/m"), "is money, and what is measured is in kWh; say what a kWh costs"),
+        ((*units, "--move-cost", "20 EUR/m"), "is in money, but what is measured is in kWh; give the price of a kWh"),
         ((*units, "--move-cost", "20 s/m"), "--move-cost is in s, which cannot be converted to kWh"),
         (("--dwell", "4 h"), "--dwell '4 h' is a time; name the column of the times with --time"),
         (("--dwell", "4 K"), "--dwell is in K"),
@@ -190,17 +190,17 @@ def test_a_plants_prices_with_units(run, tmp_path):
     [
         (("nowhere.csv",), "no file matches 'nowhere.csv'"),
         (("west.csv", "--policies", "magic"), "policy 'magic' is not known"),
-        (("west.csv", "--climb", "1"), "--climb and --sink go together"),
+        (("west.csv", "--climb", "1"), "--climb and --sink belong together"),
         (("west.csv", "--climb", "1", "--sink", "1", "--movement", "physical"), "replace --movement"),
         (("west.csv", "--movement", "cheap"), "movement 'cheap' is not known"),
         (("west.csv", "--what-if", "1;2"), "--what-if takes numbers"),
-        (("west.csv", "--lat", "50"), "every site needs --lat and --lon"),
-        (("west.csv", "--currency", "EUR"), "belongs to a price; give --price too"),
+        (("west.csv", "--lat", "50"), "every site needs both --lat and --lon"),
+        (("west.csv", "--currency", "EUR"), "needs a price of energy; give --price too"),
         (("west.csv", "--price", "1", "--currency", "far too long a name"), "a short name such as EUR"),
-        (("west.csv", "--forecasts", "west.csv"), "has a column time, and one of when it was said"),
+        (("west.csv", "--forecasts", "west.csv"), "needs a column time, and a column issued"),
         (("west.csv", "--forecasts", "west.csv", "--forecast-error", "1,2"), "leave one out"),
         (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
-        (("west.csv", "east.csv", "--each", "--history", "west.csv"), "one to one with the files"),
+        (("west.csv", "east.csv", "--each", "--history", "west.csv"), "every file needs its own history"),
         (("west.csv", "--from", "2031-01-01"), "no time from 2031-01-01 on: the data cover 2020-01-01T00:00:00 to"),
         (("west.csv", "--to", "2019-01-01"), "no time before 2019-01-01: the data cover"),
         (("west.csv", "--from", "soon"), "is not a time"),
@@ -209,7 +209,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--curve", "nowhere.csv"), "cannot read nowhere.csv: No such file or directory"),
         (("west.csv", "--what-if", "-1,2"), "--what-if takes numbers above 0"),
         (("west.csv", "--what-if", "nan"), "--what-if takes numbers above 0"),
-        (("west.csv", "--start", "5"), "the start altitude of 5 m lies outside the altitudes 50..300 m"),
+        (("west.csv", "--start", "5"), "the start altitude of 5 m lies outside the altitudes, 50 to 300 m"),
         (("west.csv", "--start", "nan"), "the start altitude of nan m lies outside"),
         (("west.csv", "--rho", "0"), "rho must be positive"),
         (("west.csv", "--price", "nan"), "price of a kWh must be a number"),

@@ -114,7 +114,7 @@ def test_optimum_names_the_best_fixed_setting_by_the_header(run, tmp_path):
     [
         (("tree", "nowhere.csv"), "cannot read nowhere.csv"),
         (("tree", "altitudes.csv", "--tau", "3"), "tau must be above 4"),
-        (("optimum", "costs.csv", "--start", "9"), "action 9 is not an index 0..3"),
+        (("optimum", "costs.csv", "--start", "9"), "action 9 is not an index from 0 to 3"),
         (("optimum", "costs.csv", "--matrix", "altitudes.csv"), "must be square"),
         (("optimum", "broken.csv"), "broken.csv, line 3: 'x' is not a number"),
         (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 cell, but the header (line 1) names 2 columns"),
@@ -163,7 +163,7 @@ def test_verify(run, tmp_path):
     assert "plant.log: 6 decisions, 6 tells (1 taken back): verified" in run("verify", "plant.log").stdout
     assert json.loads(run("verify", "plant.log", "--json").stdout)["retractions"] == 1
     (tmp_path / "plant.log").write_bytes(b"no record")
-    assert "plant.log is damaged or no record" in run("verify", "plant.log", code=1).stderr
+    assert "plant.log is damaged, or is not a record" in run("verify", "plant.log", code=1).stderr
 
 
 @pytest.mark.usefixtures("record")
@@ -180,7 +180,7 @@ def test_replay(run):
     assert "did you mean gp-md?" in run("replay", "plant.log", "--policy", "gp_md", code=1).stderr  # one spelling
     for name in ("magic", "ma_gic"):
         error = run("replay", "plant.log", "--policy", name, code=1).stderr
-        assert f"policy '{name}' is not known; there are fixed, recommended, planner, gp-md, " in error
+        assert f"policy '{name}' is not known; choose one of fixed, recommended, planner, gp-md, " in error
 
 
 @pytest.mark.usefixtures("record")
@@ -193,11 +193,11 @@ def test_replay(run):
             "--log reads a CSV, an Excel sheet or a Parquet file",
         ),
         (("backtest", "plant.log"), "wind files are NetCDF, GRIB, CSV or ZIP"),
-        (("optimum", "plant.log"), "a CSV is what is read here"),
+        (("optimum", "plant.log"), "this command reads a CSV file"),
     ],
 )
 def test_a_controllers_record_in_the_wrong_place(run, arguments, wanted):
     error = run(*arguments, code=1).stderr.strip()
-    assert error.startswith(f"error: plant.log is a controller's record, and {wanted}; ")
+    assert error.startswith(f"error: plant.log is a controller's record, but {wanted}; ")
     command = error[error.index("holdcourse replay") :].split()[1:]
     assert "as recorded" in run(*command).stdout  # what it says can be copied

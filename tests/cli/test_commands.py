@@ -60,7 +60,7 @@ def test_reproduce_wind_and_its_policies(run, tmp_path):
 
 
 def test_functions_are_none_of_wind(run):
-    with pytest.raises(InvalidInput, match="--functions says nothing about the wind experiments"):
+    with pytest.raises(InvalidInput, match="--functions does not apply to the wind experiments"):
         run("reproduce", "wind", "--functions", "2")
     run("reproduce", "everything", code=2)
 
@@ -92,7 +92,7 @@ def test_sites_whose_data_are_too_short(run, tmp_path, rounds, note, rest):
         (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
         (("--workers", "0"), "workers must be 1 or more"),
         (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),
-        (("--data", "era5"), "--data says nothing about the synthetic experiments; leave it out"),
+        (("--data", "era5"), "--data does not apply to the synthetic experiments; leave it out"),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(run, tmp_path, arguments, message):
@@ -118,7 +118,7 @@ def test_dry_run_lists_and_does_nothing(run, tmp_path):
     assert "3 problems x 3 rho x 1 start x (5 policies x 2 repetitions + the clairvoyant)" in shown
     assert "policies: recommended, gp-md, cgp-lcb, md-known, stationary\nrho: 0.5, 1, 2\n" in shown
     assert "done before, in sweep: 0 of 99" in shown
-    with pytest.raises(InvalidInput, match="--list goes with --dry-run"):
+    with pytest.raises(InvalidInput, match="--list works only with --dry-run"):
         run("sweep", "mine.toml", "--list")
 
 

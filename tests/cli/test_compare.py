@@ -166,7 +166,7 @@ def test_a_users_own_policy_and_a_change_of_it(run, tmp_path):
     [
         (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
         (("--policies", "x=nowhere.py:x"), "there is no file nowhere.py"),
-        (("--processes", "tides"), "processes: .*'tides' is not a process of contexts; there are iid, walk"),
+        (("--processes", "tides"), "processes: .*'tides' is not a process of contexts; choose from iid, walk"),
         (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),
         (("--policies", "=mine.py:x"), "policies: '=mine.py:x' has no name; write it like mine=mine.py:mine"),
         (("--policies", "clairvoyant=mine.py:x"), "policies: 'clairvoyant' is the optimum in hindsight"),

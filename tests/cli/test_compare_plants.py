@@ -152,14 +152,14 @@ def test_recommended_knows_the_problem_and_the_history_only():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*QUICK, "--worlds", "reactor"), "worlds: .*'reactor' is not a plant; there are chiller, database"),
+        ((*QUICK, "--worlds", "reactor"), "worlds: .*'reactor' is not a plant; choose from chiller, database"),
         ((*QUICK, "--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
-        ((*QUICK, "--policies", "fixed", "--cold"), "policy 'fixed' needs a history, and a cold run has none"),
-        ((*QUICK, "--rho", "1"), "--rho says nothing about the suite plants; leave it out"),
-        ((*QUICK, "--processes", "iid"), "--processes says nothing about the suite plants"),
+        ((*QUICK, "--policies", "fixed", "--cold"), "policy 'fixed' needs a history, but a cold run has none"),
+        ((*QUICK, "--rho", "1"), "--rho does not apply to the suite plants; leave it out"),
+        ((*QUICK, "--processes", "iid"), "--processes does not apply to the suite plants"),
         ((*QUICK, "--rounds", "673"), "rounds must be less than or equal to 672"),
-        (("--cold",), "--cold says nothing about the suite cells"),
-        (("--worlds", "mill"), "--worlds says nothing about the suite cells"),
+        (("--cold",), "--cold does not apply to the suite cells"),
+        (("--worlds", "mill"), "--worlds does not apply to the suite cells"),
     ],
 )
 def test_errors_are_one_line(run, arguments, message):

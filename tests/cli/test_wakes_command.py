@@ -56,7 +56,7 @@ def test_a_farm_with_its_table_and_a_file_of_wind(tmp_path):
         (["--farm", "farm.yaml"], "give the wind file before"),
         (["wind.csv"], "--farm FILE|cannot read"),
         (["--hysteresis", "4,x"], "--hysteresis takes numbers above 0"),
-        (["--price", "0.02 EUR per degree"], "say what a kWh is worth"),
+        (["--price", "0.02 EUR per degree"], "give the value of a kWh"),
         (["--policies", "lokup"], "did you mean lookup"),
         (["--begin", "2020-01-01"], "the record goes from"),
         (["--every", "7 min"], "give a multiple"),
@@ -85,7 +85,7 @@ def test_a_table_that_was_computed_with_something_else_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": [0.0, 500.0, 1000.0, 1500.0]}, "other places"),
+        ({"x": [0.0, 500.0, 1000.0, 1500.0]}, "other coordinates"),
         ({"diameter": [120.0] * 4}, "other rotor diameters"),
     ],
 )

@@ -42,7 +42,7 @@ def test_groups_are_those_asked_for_and_those_turned_together():
     assert Problem.from_data(json.loads(json.dumps(three().describe()))).fingerprint == three().fingerprint
     with pytest.raises(InvalidInput, match="names 'x', which is not a knob"):
         three(groups=[("x",)])
-    with pytest.raises(TooLarge, match="at most 1000 are weighed together"):
+    with pytest.raises(TooLarge, match="at most 1000 can be planned together"):
         hc.knobs(groups=[("a", "b")], a=range(40), b=range(40))
 
 
@@ -134,7 +134,7 @@ def test_limits_by_knob_and_words():
     assert before > 0.0
     with pytest.raises(InvalidInput, match="context_bounds"):
         hc.Controller(hc.knob_planner(three()), start={"a": 0, "codec": "lz4", "b": 10}).ask(0.3)
-    with pytest.raises(InvalidInput, match="max_step_cost is not for knobs in groups"):
+    with pytest.raises(InvalidInput, match="max_step_cost does not apply to knobs in groups"):
         hc.Controller(planner(), start={"a": 0, "codec": "lz4", "b": 10}, limits=hc.Limits(max_step_cost=1.0))
     with pytest.raises(InvalidInput, match="allowed codec="):
         controller.ask(0.5, allowed={"codec": ["lzma"]})
@@ -189,8 +189,8 @@ def test_one_group_is_enough():
         ({"a": [float("nan")]}, "must be a list of some"),
         ({"a": [True]}, "must be a list of some"),
         ({"codec": "lz4"}, "allowed codec='lz4' must be a list"),
-        ([[True], [True, False]], "allowed must be the values that may be chosen by the name of a knob, or"),
-        ([True], "allowed must be the values that may be chosen by the name of a knob, or"),
+        ([[True], [True, False]], "allowed must list the values that may be chosen under the name of each knob, or"),
+        ([True], "allowed must list the values that may be chosen under the name of each knob, or"),
     ],
 )
 def test_what_may_not_be_allowed(allowed, words):
@@ -216,11 +216,13 @@ def test_what_needs_a_list_of_all_settings_is_refused_in_words():
     for name in ("actions", "distances", "points", "blocks", "features", "diameter"):
         with pytest.raises(TooLarge, match=r"the 4 settings of hc.knobs\(...\) are not listed"):
             getattr(few, name)
-    with pytest.raises(InvalidInput, match=r"a fleet takes no problem of hc.knobs\(...\)"):
+    with pytest.raises(InvalidInput, match=r"a fleet does not support hc.knobs\(...\)"):
         hc.fleet(hc.knob_planner(few), 3)
-    with pytest.raises(InvalidInput, match="max_step of 'codec' means nothing: its values have no order; leave it out"):
+    with pytest.raises(
+        InvalidInput, match="max_step does not apply to 'codec', because its values have no order; leave it out"
+    ):
         hc.knob_planner(three(), max_step={"codec": 1})
-    with pytest.raises(InvalidInput, match="max_step of 'codec' means nothing"):
+    with pytest.raises(InvalidInput, match="max_step does not apply to 'codec'"):
         hc.knob_planner(three(), max_step=[1.0] * 3)
 
 

@@ -174,7 +174,7 @@ def test_it_says_how_many_landmarks_are_weighed_and_what_is_given_up():
     assert "landmarks" not in planner(scattered(0), **LEARNING).rule.describe()
     decision = controller.ask(0.3)
     controller.tell(decision.id, 1.0)
-    assert "landmarks of 14,400 settings, and for this round all" in controller.explain(decision.id).words
+    assert "landmarks among the 14,400 settings, and for this round all" in controller.explain(decision.id).words
     words = hc.recommended(MANY, **SMOOTH).explanation
     assert "about 1,024 landmarks" in words
     assert "landmarks" not in hc.recommended(scattered(0), **LEARNING).explanation

@@ -127,7 +127,7 @@ def test_the_tree_comes_from_its_own_seed_if_one_is_given():
 def test_a_given_tree_is_used():
     tree = hc.frt_tree(LINE, seed=3)
     assert hc.md_known(LINE, tree=tree).rule_for(7).tree is tree
-    with pytest.raises(InvalidInput, match="the tree has 6 actions but the problem 3"):
+    with pytest.raises(InvalidInput, match="the tree has 6 actions, but the problem has 3"):
         hc.md_known(hc.Problem([0.0, 1.0, 2.0]), tree=tree)
 
 
@@ -180,7 +180,7 @@ def test_fixed_takes_the_least_mean_cost_of_what_was_measured():
 def test_fixed_needs_a_history_of_this_problem():
     with pytest.raises(InvalidInput, match="the history is empty"):
         hc.fixed(LINE, [])
-    with pytest.raises(InvalidInput, match="about action 6"):
+    with pytest.raises(InvalidInput, match="belongs to action 6"):
         hc.fixed(LINE, [(6, 0.0, 1.0)])
     with pytest.raises(InvalidInput, match="setting_index=6 is not an index"):
         hc.fixed_at(LINE, setting_index=6)
@@ -311,7 +311,7 @@ def test_bounds_are_frozen_within_an_episode():
 @pytest.mark.parametrize(
     ("start", "seed", "message"),
     [
-        (6, 0, "action 6 is not an index 0..5"),
+        (6, 0, "action 6 is not an index from 0 to 5"),
         (np.int64(7), 0, "action 7 is not"),
         (1.5, 0, "action 1.5 is not"),
         (0, -1, "seed must be a whole number from 0 to 2.64 - 1, got -1"),

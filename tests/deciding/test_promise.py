@@ -370,12 +370,12 @@ def test_before_the_first_round_nothing_is_owed():
         ({"baseline_index": 5}, "baseline_index=5 is not an index"),
         ({"baseline": 3}, "baseline=3 is not a setting; .* write baseline_index=3; .* 'history' or a Policy"),
         ({"baseline": "yesterday"}, "baseline='yesterday' is not a setting; .* may also be 'history' or a Policy"),
-        ({"baseline": "history"}, "baseline='history' is the best fixed setting of the history, and there is none"),
+        ({"baseline": "history"}, "baseline='history' is the best fixed setting of the history; give history= too"),
         (
             {"baseline": hc.fixed_at(hc.Problem([0.0, 1.0]), setting_index=1)},
-            "fixed at 1 is about another problem .* make both",
+            "fixed at 1 and .* were made for different problems; make both",
         ),
-        ({"baseline": hc.minc_known(LINE)}, "MinC-Known must be shown the true costs; give one that needs none"),
+        ({"baseline": hc.minc_known(LINE)}, "MinC-Known needs the true costs, .*; give another one"),
     ],
     ids=str,
 )
@@ -394,7 +394,9 @@ def test_the_operators_rule_as_a_baseline_is_in_the_recipe():
 def test_a_baseline_that_only_python_can_make_is_named():
     staying = hc.stationary(LINE)
     policy = hc.recommended(LINE, baseline=hc.Policy("by hand", staying.rule, staying.costs, LINE))
-    with pytest.raises(InvalidInput, match="it is not known what made by hand, so only Python can make it again"):
+    with pytest.raises(
+        InvalidInput, match="it is not known what made by hand, so only your own Python code can make it again"
+    ):
         recipe.describe(policy)
 
 

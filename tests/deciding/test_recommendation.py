@@ -172,7 +172,7 @@ def test_time_plans_over_predictions_and_needs_a_kernel_or_history():
     assert recommended(LINE, kernel=IN_TIME, method="temporal").made_by[1]["time"] is True
     assert "It plans 12 rounds ahead" in policy.explanation
     for option in ({"period": 24.0}, {"context_scale": 0.2}):
-        with pytest.raises(InvalidInput, match="for contexts that return"):
+        with pytest.raises(InvalidInput, match="for contexts that come back"):
             recommended(LINE, kernel=IN_TIME, time=True, **option)
 
 
@@ -204,7 +204,7 @@ def test_forecasts_are_heard_and_scored():
 
 def test_time_takes_no_forecast_and_says_so():
     controller = hc.Controller(BRANCHES["time"](), start_index=4, seed=0)
-    with pytest.raises(InvalidInput, match="its model takes no forecast; leave it out"):
+    with pytest.raises(InvalidInput, match="takes no forecast; leave out"):
         controller.ask(0.0, forecast=np.ones((3, 9)))
     assert not controller.pending
     assert controller.ask(0.0).round == 0
@@ -242,7 +242,7 @@ def test_decisions_say_which_expert_was_followed(tmp_path):
 def test_errors():
     with pytest.raises(InvalidInput, match="option 'colour' is not known"):
         recommended(LINE, colour="red")
-    with pytest.raises(InvalidInput, match="measurement 0 of the history is about action 9"):
+    with pytest.raises(InvalidInput, match="measurement 0 of the history belongs to action 9"):
         recommended(LINE, [(9, 0.0, 1.0)])
     with pytest.raises(InvalidInput, match="fixed_setting_index=9 is not an index"):
         recommended(LINE, fixed_setting_index=9)

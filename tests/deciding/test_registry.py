@@ -95,9 +95,11 @@ def test_other_spellings_are_answered_with_the_right_one():
         if "-" in name:
             with pytest.raises(InvalidInput, match=rf"is not known \(did you mean {name}"):
                 registry.entry_of(name.replace("-", "_"))
-    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, wind-planner, recommended"):
+    with pytest.raises(
+        InvalidInput, match="policy 'magic' is not known; choose one of fixed, wind-planner, recommended"
+    ):
         registry.entry_of("magic")
-    with pytest.raises(InvalidInput, match=r"policy 'wind-planner' is not known.*; there are fixed, recommended"):
+    with pytest.raises(InvalidInput, match=r"policy 'wind-planner' is not known.*; choose one of fixed, recommended"):
         registry.entry_of("wind-planner", "problem")
     with pytest.raises(InvalidInput, match="policy 'wind-planner' cannot be made here"):
         registry.TABLE["wind-planner"].maker("problem")

@@ -206,14 +206,17 @@ def test_an_assignment_that_was_not_the_coins_is_found(tmp_path, monkeypatch):
     ("options", "words"),
     [
         ({"block": 0}, "block must be a whole number, 1 or more, got 0"),
-        ({"block": 2, "blocks": 3}, "blocks come in pairs, one for each arm: blocks must be even, got 3"),
-        ({"block": 2, "heard": 1.1}, "heard is a share of the other arm's rounds, from 0 to 1, got 1.1"),
-        ({"block": 2, "heard": None}, "heard is a share"),
+        ({"block": 2, "blocks": 3}, "blocks must be even, because they come in pairs, .* got 3"),
+        ({"block": 2, "heard": 1.1}, "heard must be a share of the other arm's rounds, from 0 to 1, got 1.1"),
+        ({"block": 2, "heard": None}, "heard must be a share"),
         ({"block": 2, "baseline": 0.6}, "0.6"),
-        ({"block": 2, "baseline": hc.md_known(LINE)}, "MD-Known must be shown the true costs"),
+        ({"block": 2, "baseline": hc.md_known(LINE)}, "MD-Known needs the true costs"),
         ({"block": 2, "baseline": hc.stationary(LINE), "baseline_index": 1}, "give baseline or baseline_index"),
-        ({"block": 2, "baseline": hc.stationary(hc.Problem([0.0, 1.0]))}, "is about another problem than follower"),
-        ({"block": 2, "baseline": hc.gp_md(LINE, maximise=True)}, "one takes them for gains and the other for costs"),
+        (
+            {"block": 2, "baseline": hc.stationary(hc.Problem([0.0, 1.0]))},
+            "and follower were made for different problems",
+        ),
+        ({"block": 2, "baseline": hc.gp_md(LINE, maximise=True)}, "one treats them as gains and the other as costs"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(options, words):
@@ -228,7 +231,7 @@ def test_a_reference_is_one_number_and_told_once(tmp_path):
         controller.tell(decision.id, 1.0, reference=float("nan"))
     controller.tell(decision.id, 1.0, reference=7.5)
     controller.tell(decision.id, 1.0, reference=7.5)
-    with pytest.raises(hc.errors.Conflict, match=r"was told reference=7\.5, now reference=8\.0"):
+    with pytest.raises(hc.errors.Conflict, match=r"was told reference=7\.5, and now reference=8\.0"):
         controller.tell(decision.id, 1.0, reference=8.0)
 
 

@@ -73,7 +73,7 @@ def test_a_sure_model_is_put_to_the_test():
     assert {(action, context) for _, action, context, _ in tries} == {(0, 0), (0, 1)}
     assert tries[0][0] == 7  # the fifth visit
     assert tries[0][3] == (
-        "Tries 0.0 in this context, where it was never measured: it could pay, and costs at most about 4 more than "
+        "It tries 0.0, which was never measured in this context: it could pay off, and costs at most about 4 more than "
         "the plan."
     )
     assert len(tries) <= 2 * Trials().plays
@@ -167,7 +167,7 @@ def test_a_hedge_tries_whoever_is_followed():
         view = View(model.costs_at([[context]])[0], float(context), np.ones(2, dtype=bool), None, model)
         choice = rule.step(state, view)
         state = choice.state
-        assert (choice.action == 0) == ("Tries" in choice.words) == (choice.excess > 0)
+        assert (choice.action == 0) == ("It tries" in choice.words) == (choice.excess > 0)
         tried.append(choice.action == 0)
         assert choice.probabilities[choice.action] > 0
     assert sum(tried) >= 2

@@ -159,11 +159,11 @@ def test_colours_can_be_told_apart_without_red_or_green():
 
 
 def test_errors_name_what_there_is(results):
-    with pytest.raises(InvalidInput, match=r"several rho, \[0.5, 1.0, 2.0\]; choose one"):
+    with pytest.raises(InvalidInput, match=r"several values of rho, \[0.5, 1.0, 2.0\]; choose one"):
         plot_costs(results, experiment="synthetic")
     with pytest.raises(InvalidInput, match="no run matches"):
         plot_costs(results, rho=77.0)
-    with pytest.raises(InvalidInput, match=r"runs of \[9, 12\] rounds"):
+    with pytest.raises(InvalidInput, match=r"runs of different lengths, \[9, 12\] rounds"):
         results.cumulative("gp-md")
     with pytest.raises(InvalidInput, match="no runs of policy 'x'"):
         results.cumulative("x")
@@ -171,7 +171,7 @@ def test_errors_name_what_there_is(results):
         results.cumulative("gp-md", "mood")
     with pytest.raises(InvalidInput, match="have no gains"):
         results.select(experiment="synthetic").cumulative("gp-md", "net")
-    with pytest.raises(InvalidInput, match="holds no sweep"):
+    with pytest.raises(InvalidInput, match="contains no sweep"):
         Results.load("nowhere")
 
 

@@ -229,7 +229,7 @@ def test_another_configuration_is_refused_by_name(finished):
 
 def test_foreign_folders_are_refused(tmp_path):
     (tmp_path / "runs").mkdir()
-    with pytest.raises(InvalidInput, match=r"runs without sweep\.json"):
+    with pytest.raises(InvalidInput, match=r"contains runs but no sweep\.json"):
         run_sweep(SMALL.sweep(), tmp_path, workers=1)
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="cannot write to"):

@@ -91,7 +91,7 @@ def test_periods_beyond_the_data_are_refused():
     (outcome,) = execute([run])
     assert "the wind data end at 2010-12-31" in outcome.error
     long = SMALL.model_copy(update={"rounds": 100_000}).sweep().runs[0]
-    assert "give fewer rounds=" in execute([long])[0].error
+    assert "give a smaller rounds=" in execute([long])[0].error
 
 
 # -- the paper's own files --------------------------------------------------------------------------------------------

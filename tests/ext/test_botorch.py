@@ -193,7 +193,7 @@ def test_state_is_the_data_and_travels_without_pickle(tmp_path):
     with np.load(tmp_path / "state.npz", allow_pickle=False) as arrays:
         resumed = BotorchCosts(LINE, transformed()).restore(dict(arrays))
     np.testing.assert_array_equal(resumed.estimate(0.3).costs, costs.estimate(0.3).costs)
-    with pytest.raises(InvalidInput, match="not the state of BotorchCosts"):
+    with pytest.raises(InvalidInput, match="not a saved state of BotorchCosts"):
         resumed.restore({})
     with pytest.raises(InvalidInput, match="action 9"):
         resumed.restore(costs.state() | {"actions": np.full(12, 9)})
@@ -250,7 +250,7 @@ def test_wrong_settings_are_refused():
     for model, options, complaint in [
         (plain(), {"width": -1.0}, "width must be 0 or more"),
         (plain(), {"noise_std": 0.0}, "noise_std must be positive"),
-        (plain(), {"noise_std": 0.1}, "leave noise_std out"),
+        (plain(), {"noise_std": 0.1}, "leave out noise_std"),
         (known_noise(), {}, "give noise_std"),
         (two_outputs, {}, "has 2 outputs"),
     ]:

@@ -106,11 +106,14 @@ def test_what_does_not_fit_is_refused():
     small = hc.simulate(hc.stationary(world.problem), world, np.repeat(world.contexts, 12, axis=0))
     for call, complaint in [
         (lambda: runs_frame([]), "no runs"),
-        (lambda: runs_dataset([run(), short]), "as many in each"),
+        (lambda: runs_dataset([run(), short]), "the same number in each"),
         (lambda: runs_frame(run(), context_names=["a", "b"]), "context_names"),
         (lambda: runs_frame(run(), time=HOURS[:3]), "one entry for each of the 12 rounds"),
         (lambda: runs_dataset(run(), units={"energy": "kWh"}), "units names 'energy'"),
-        (lambda: runs_frame(run(), units={"energy": "kWh"}), "units names 'energy'; there are .*'movement'"),
+        (
+            lambda: runs_frame(run(), units={"energy": "kWh"}),
+            "units names 'energy', which is not a column; the columns are .*'movement'",
+        ),
         (lambda: runs_dataset([run(), wide]), r"\[1, 2\] numbers in a context"),
         (lambda: runs_dataset([run(), small], costs=True), r"\[4, 9\] settings"),
     ]:

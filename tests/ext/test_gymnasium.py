@@ -132,14 +132,14 @@ def test_the_last_measurement_can_be_observed():
 
 def test_wrong_use_is_refused():
     env = WorldEnv(WORLD, CONTEXTS[:1])
-    with pytest.raises(InvalidInput, match="call reset first"):
+    with pytest.raises(InvalidInput, match=r"call reset\(\)"):
         env.step(0)
     env.reset(seed=0)
     with pytest.raises(InvalidInput, match="not an index"):
         env.step(WORLD.problem.n)
     *_, terminated, truncated, info = env.step(0)
     assert (terminated, truncated, info["round"]) == (False, True, 1)
-    with pytest.raises(InvalidInput, match="call reset first"):
+    with pytest.raises(InvalidInput, match=r"call reset\(\)"):
         env.step(0)
     for options, complaint in [
         ({"reward": "net"}, "'measured' or 'true'"),

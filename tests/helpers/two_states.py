@@ -50,7 +50,7 @@ def played(policy, contexts, start, seed=0):
         pilot.accept(choice)
         pilot.learn(choice.action, float(now), COSTS[now, choice.action])
         actions.append(choice.action)
-        if "Tries" in choice.words:
+        if "It tries" in choice.words:
             trials.append(t)
     costs = COSTS[contexts]
     ratio = price_path(actions, costs, PROBLEM, start).total / optimal_path(costs, PROBLEM).total

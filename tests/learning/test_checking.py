@@ -262,7 +262,7 @@ def test_progress_is_told():
     [
         ({"folds": 1}, "folds must be .*2 or more.*got 1"),
         ({"folds": 2.5}, "folds must be .*got 2.5"),
-        ({"folds": 50}, "folds must be at most 20, got 50: a model is fitted for each"),
+        ({"folds": 50}, "folds must be at most 20, because a model is fitted for each; got 50"),
         ({"context_names": ["outdoor"]}, "context_names must be 2 names, one for each number of a context"),
         ({"context_names": "outdoor"}, "context_names must be a list of 2 names, got 'outdoor'"),
         ({"kernel": "rbf"}, "kernel 'rbf' is not known"),
@@ -274,5 +274,5 @@ def test_bad_options_are_named(options, message):
 
 
 def test_a_history_of_another_problem_is_refused():
-    with pytest.raises(InvalidInput, match=r"is about action 8; the actions are 0\.\.2"):
+    with pytest.raises(InvalidInput, match=r"belongs to action 8, but the actions are numbered from 0 to 2"):
         hc.check_model(hc.Problem([0.0, 1.0, 2.0]), hc.History([8], [0.0], [1.0]))

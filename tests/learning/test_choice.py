@@ -36,7 +36,7 @@ def test_choice_and_its_reason(kernel, options, method, reason):
 
 @pytest.mark.parametrize("options", [{"forgetting": 0.99}, {"contexts": [1.0]}, {"context_bounds": (0, 1)}])
 def test_temporal_takes_no_context_options(options):
-    with pytest.raises(InvalidInput, match="leave these options out"):
+    with pytest.raises(InvalidInput, match="leave out contexts"):
         posterior(PROBLEM, IN_TIME, method="temporal", **options)
 
 

@@ -534,7 +534,7 @@ def test_whole_numbers_and_numpy_numbers_are_described_alike():
         ({"width": "wide"}, "width must be"),
         ({"width": None}, "width must be"),
         ({"every": "day"}, "every must be 'round' or 'episode'"),
-        ({"maximise": True, "interval_map": np.minimum}, "express the gain in it"),
+        ({"maximise": True, "interval_map": np.minimum}, "let the map turn gains into costs"),
     ],
 )
 def test_wrong_settings_are_refused(options, complaint):
@@ -562,7 +562,7 @@ def test_wrong_widths_and_guards_are_refused():
 @pytest.mark.parametrize("every", ["round", "episode"])
 def test_a_measurement_too_large_to_be_learned_is_refused_at_once_or_tamed(every):
     model = LowerBound(posterior(LINE, "auto"), every=every)
-    with pytest.raises(InvalidInput, match=r"measurements hold 1e\+200, too large to be squared"):
+    with pytest.raises(InvalidInput, match=r"measurements contain 1e\+200, which is too large to be squared"):
         model.learn(0, 0.1, 1e200)
     model.new_episode()
     assert model.posterior.observations == 0

@@ -136,13 +136,13 @@ def test_bad_input_leaves_it_unchanged(trained):
 def test_what_no_fit_can_use_is_refused_and_forgotten():
     post = posterior(PROBLEM, "auto").condition(0, 0.5, 1.0)
     for action, context, y in [(1, 0.5, 1e200), (1, 1e200, 1.0)]:
-        with pytest.raises(InvalidInput, match=r"hold 1e\+200, too large to be squared"):
+        with pytest.raises(InvalidInput, match=r"contain 1e\+200, which is too large to be squared"):
             post.condition(action, context, y)
-        with pytest.raises(InvalidInput, match=r"hold 1e\+200, too large to be squared"):
+        with pytest.raises(InvalidInput, match=r"contain 1e\+200, which is too large to be squared"):
             post.condition_on(hc.History([action], [context], [y]))
     assert post.observations == 1
     assert post.condition(1, 0.5, 2.0).observations == 2
-    with pytest.raises(InvalidInput, match=r"actions hold 1e\+200"):
+    with pytest.raises(InvalidInput, match=r"actions contain 1e\+200"):
         posterior(hc.Problem([0.0, 1e200]), "auto")
 
 
@@ -156,7 +156,7 @@ def test_prior_mean_per_action_and_as_a_function():
 def test_what_auto_cannot_do():
     with pytest.raises(InvalidInput, match="kernel 'rbf' is not known"):
         posterior(PROBLEM, "rbf")
-    with pytest.raises(InvalidInput, match="need a Kernel"):
+    with pytest.raises(InvalidInput, match="need a given kernel"):
         posterior(PROBLEM, "auto", method="temporal")
 
 

@@ -392,15 +392,15 @@ def test_too_many_actions_without_coordinates():
     [
         (([0, 1], [0.1, 0.2], [1.0, np.nan]), "measurement 1 of the history is nan"),
         (([0, 1], [0.1, np.inf], [1.0, 2.0]), r"row 1 is \[inf\]"),
-        (([0, 11], [0.1, 0.2], [1.0, 2.0]), "about action 11; the actions are 0..10"),
-        (([0, -1], [0.1, 0.2], [1.0, 2.0]), "about action -1"),
+        (([0, 11], [0.1, 0.2], [1.0, 2.0]), "belongs to action 11, but the actions are numbered from 0 to 10"),
+        (([0, -1], [0.1, 0.2], [1.0, 2.0]), "belongs to action -1"),
         (([0.5, 1.0], [0.1, 0.2], [1.0, 2.0]), "list of action indices"),
         (([0, 1], [0.1, 0.2, 0.3], [1.0, 2.0]), "2 actions, 3 contexts"),
         (([0, 1], [0.1, 0.2], [1.0]), r"measurements of shape \(1,\)"),
         (([0, 1], [0.1, 0.2], ["a", "b"]), "y must be a list of numbers, got"),
         (([], [], []), "at least one measurement"),
-        (([0, 1], [0.1, 0.2], [1.0, 1e200]), r"y hold 1e\+200, too large .* change the unit"),
-        (([0, 1], [0.1, 1e200], [1.0, 2.0]), r"contexts hold 1e\+200"),
+        (([0, 1], [0.1, 0.2], [1.0, 1e200]), r"y contain 1e\+200, which is too large .* change the unit"),
+        (([0, 1], [0.1, 1e200], [1.0, 2.0]), r"contexts contain 1e\+200"),
     ],
 )
 def test_bad_measurements_are_refused(arguments, message):

@@ -219,7 +219,7 @@ def test_a_record_is_not_continued_with_another_kernel_of_the_users_own(tmp_path
 
 
 def test_several_covariances_are_no_kernel():
-    with pytest.raises(InvalidInput, match=r"context holds a CompoundKernel.*add or multiply its kernels"):
+    with pytest.raises(InvalidInput, match=r"context contains a CompoundKernel.*add or multiply its kernels"):
         Kernel(RBF(1.0), sk.CompoundKernel([RBF(1.0), RBF(2.0)]))
 
 

@@ -65,5 +65,5 @@ def test_rows_that_have_other_numbers_are_no_longer_watched():
 
 
 def test_a_state_without_the_watch_is_refused():
-    with pytest.raises(InvalidInput, match="not the state of a fitted posterior"):
+    with pytest.raises(InvalidInput, match="not a saved state of a fitted posterior"):
         ChangeWatch.from_arrays({"watched": np.zeros((0, 2))})

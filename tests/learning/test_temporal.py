@@ -337,7 +337,7 @@ def test_state_of_another_posterior_is_refused():
     before = post.state()
     with pytest.raises(InvalidInput, match="another problem or kernel"):
         post.restore(posterior(KERNELS["matern 5/2"]).state())
-    with pytest.raises(InvalidInput, match="not the state of a temporal posterior"):
+    with pytest.raises(InvalidInput, match="not a saved state of a temporal posterior"):
         post.restore({"weights": np.zeros(3)})
     assert_same_state(post.state(), before)
 

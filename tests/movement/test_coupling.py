@@ -105,9 +105,9 @@ def test_long_chain_of_samples_has_the_right_marginals():
     [
         (([1, 0], [1, 0, 0], 0), r"p must have shape \(3,\)"),
         (([1, 0, 0], [0.5, 0, 0], 0), r"p_next must be a distribution.*sums to 0\.5"),
-        (([1.5, -0.5, 0], [1, 0, 0], 0), "p must be a distribution.*least entry -0.5"),
+        (([1.5, -0.5, 0], [1, 0, 0], 0), "p must be a distribution.*smallest entry is -0.5"),
         (([np.nan, 1, 0], [1, 0, 0], 0), "p must be a distribution"),
-        (([1, 0, 0], [1, 0, 0], 3), r"action 3 is not an index 0\.\.2"),
+        (([1, 0, 0], [1, 0, 0], 3), r"action 3 is not an index from 0 to 2"),
     ],
 )
 def test_bad_input(arguments, message):

@@ -215,7 +215,7 @@ def test_the_callers_arrays_are_left_alone():
         ([[0, 1, 2, 3], [0, -np.inf, 2, np.inf]], "action 1 in round 1 is -inf"),
         ([[0, 1, 2, 3], [np.inf] * 4], "every action is forbidden .* in round 1"),
         ([["a", "b", "c", "d"]], "costs must be numbers"),
-        (np.full((3, 4), 1e308), "more than a float can hold"),
+        (np.full((3, 4), 1e308), "more than the largest number"),
     ],
 )
 @pytest.mark.parametrize("solve", [optimal_path, work_function])
@@ -227,7 +227,7 @@ def test_bad_costs(solve, costs, message):
 @pytest.mark.parametrize("start", [-1, 4, 1.0, True, "0"])
 def test_bad_start(start):
     for solve in (optimal_path, work_function):
-        with pytest.raises(InvalidInput, match=r"not an index 0\.\.3"):
+        with pytest.raises(InvalidInput, match=r"not an index from 0 to 3"):
             solve(np.zeros((1, 4)), LINE, start)
 
 
@@ -325,7 +325,7 @@ def test_best_fixed_where_there_is_none_or_no_difference():
     assert hc.best_fixed([[1.0, 1.0]], line) == 0
     with pytest.raises(InvalidInput, match=r"shape \(T, 2\)"):
         hc.best_fixed([1.0, 2.0], line)
-    with pytest.raises(InvalidInput, match="action 1 are not all numbers"):
+    with pytest.raises(InvalidInput, match="action 1 contain NaN"):
         hc.best_fixed([[1.0, np.nan]], line)
 
 

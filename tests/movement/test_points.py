@@ -292,7 +292,7 @@ def test_a_step_is_a_descent_and_a_draw(problem, seed, large):
             q, action = q_next, after
 
 
-@pytest.mark.parametrize(("action", "uniform", "message"), [(2, 0.5, "0..1"), (0, 1.0, "must lie in")])
+@pytest.mark.parametrize(("action", "uniform", "message"), [(2, 0.5, "from 0 to 1"), (0, 1.0, "must lie in")])
 def test_a_step_that_cannot_be_taken(action, uniform, message):
     tree = hc.frt_tree(hc.Problem([0.0, 1.0]))
     with pytest.raises(InvalidInput, match=message):
@@ -367,7 +367,7 @@ def test_the_matrix_of_many_is_refused_with_the_remedy():
 def test_moves_and_masks_that_make_no_sense(n):
     problem = hc.Problem(np.arange(float(n)))
     for before, after, words in (
-        ([0], [n], rf"after\[0\] is {n}, which is not an index 0..{n - 1}"),
+        ([0], [n], rf"after\[0\] is {n}, which is not an index from 0 to {n - 1}"),
         ([0, -1], [0, 0], r"before\[1\] is -1"),
         ([0.0], [1.0], "before must be a list of whole numbers"),
         ([0, 1], [1], "as many actions before as after, got 2 and 1"),
@@ -395,7 +395,7 @@ def test_a_step_between_settings_far_from_zero():
 
 
 def test_points_that_no_radius_parts():
-    with pytest.raises(InvalidMetric, match="measure movement in another unit"):
+    with pytest.raises(InvalidMetric, match="give movement costs in another unit"):
         hc.frt_tree(hc.Problem([[0.0, 0.0], [1e-200, 0.0]]))  # its square underflows
 
 

@@ -102,10 +102,10 @@ def test_settings_that_are_found(problem, setting, action):
         (STAIRS, float("inf"), ["is not a setting"]),
         (STAIRS, 10**400, ["is not a setting"]),
         (STAIRS, [0.2, 0.4], ["is not a setting"]),
-        (STAIRS, {"x": 0.2}, ["these have no axes by name"]),
+        (STAIRS, {"x": 0.2}, ["its axes have no names"]),
         (NAMED, "Eco", ["start='Eco' is not a setting", "did you mean 'eco'?"]),
         (NAMED, "nigth", ["did you mean 'night'?", "the settings are 'night', 'eco', 'day'"]),
-        (NAMED, 20, ["settings go by their labels here: that one is 'eco'"]),
+        (NAMED, 20, ["these settings are given by their labels, and that one is 'eco'"]),
         (NAMED, 1, ["which is 'eco', write start_index=1"]),
         (KNOBS, {"workers": 2}, ["give one value for each of ['workers', 'cache_mb']"]),
         (KNOBS, {"workers": 3, "cache_mb": 64}, ["the nearest are workers 2, cache_mb 64"]),
@@ -113,7 +113,7 @@ def test_settings_that_are_found(problem, setting, action):
         (POINTS, (0.5, 1.5), ["the nearest are (0.5, 1), (0.5, 2)"]),
         (hc.Problem(metric=[[0, 1], [1, 0]], labels=["a", "b"]), 1, ["which is 'b', write start_index=1"]),
         (hc.Problem(range(20), labels=[f"s{k}" for k in range(20)]), "t9", ["'s7' and 12 more"]),
-        (hc.Problem([1.0, 1.0 + 1e-12]), 1.0 + 4e-13, ["write all digits, or start_index=0"]),
+        (hc.Problem([1.0, 1.0 + 1e-12]), 1.0 + 4e-13, ["write all digits, or give start_index=0"]),
     ],
 )
 def test_settings_that_are_not_found(problem, setting, words):
@@ -165,7 +165,7 @@ def test_a_setting_or_its_index():
     assert chosen(STAIRS, None, np.int64(3), "start") == 3
     assert chosen(STAIRS, 0.2, None, "start") == 1
     for index in (6, -1, 1.0, True, "1"):
-        with pytest.raises(InvalidInput, match=r"start_index=.* is not an index 0\.\.5"):
+        with pytest.raises(InvalidInput, match=r"start_index=.* is not an index from 0 to 5"):
             chosen(STAIRS, None, index, "start")
     with pytest.raises(InvalidInput, match=r"give start or start_index, not both; got 0\.2 and 1"):
         chosen(STAIRS, 0.2, 1, "start")

@@ -40,7 +40,7 @@ def test_prices_become_numbers_in_the_units_of_the_problem():
         ),
         (
             {"scale": "20 Wh per change", "unit": "m", "cost_unit": "Wh"},
-            "scale is paid for each change, and should be for each m",
+            "scale is paid for each change, but must be for each m",
         ),
         (
             {"scale": "20 Wh/m"},
@@ -116,9 +116,9 @@ def test_a_step_and_its_cost():
         (HEIGHTS, -1, "max_step must be 0 or more"),
         (HEIGHTS, "50 s", "max_step is in s, which cannot be converted to m"),
         (HEIGHTS, [1, 2], "max_step must be one step or 1"),
-        (HEIGHTS, {"x": 1}, "there are no axes by name"),
+        (HEIGHTS, {"x": 1}, "the axes have no names"),
         (ROOM, 2, "the axes have different units"),
-        (ROOM, {"pump": 2}, "there are the axes"),
+        (ROOM, {"pump": 2}, "the axes are"),
         (hc.Problem(metric=[[0, 1], [1, 0]]), 1, "limit max_step_cost instead"),
         (hc.Problem(["a", "b"], lambda x, y: float(x != y)), 1, "limit max_step_cost instead"),
     ],

@@ -137,7 +137,7 @@ def test_json_that_is_no_tree(text, message):
         ([2, 2, -1], [1, 1], "same length"),
         ([2, 2, 3, -1], [1, 1, 1, 0], "vertex 3 has a single child"),
         ([2, 2, 5, 5, 5, -1], [1, 1, 1, 1, 1, 0], "number the leaves first"),
-        ([2.5, 2, -1], [1, 1, 0], r"parent must hold numbers of vertices, got 2\.5"),
+        ([2.5, 2, -1], [1, 1, 0], r"parent must be a list of vertex numbers, got 2\.5"),
         ("ab", [1, 0], "parent must be numbers"),
         (-1, 0, r"lists of the same length, got shapes \(\) and \(\)"),
     ],
@@ -167,12 +167,12 @@ def test_what_is_no_seed(seed):
     ],
 )
 def test_distances_that_no_falling_radius_parts(problem, largest):
-    with pytest.raises(InvalidMetric, match=f"the largest is {largest}, .* measure movement in another unit"):
+    with pytest.raises(InvalidMetric, match=f"the largest is {largest} and .* give movement costs in another unit"):
         hc.frt_tree(problem)
 
 
 def test_unknown_action():
-    with pytest.raises(InvalidInput, match=r"action 2 is not an index 0\.\.1"):
+    with pytest.raises(InvalidInput, match=r"action 2 is not an index from 0 to 1"):
         hc.frt_tree(hc.Problem([0.0, 1.0])).distance(0, 2)
 
 

@@ -109,9 +109,9 @@ def test_other_versions_are_said(record):
 def test_a_policy_that_only_python_knows(tmp_path):
     policy = hc.gp_md(PROBLEM, **LEARNING, prior_mean=lambda actions, context: context[0])
     path = write_record(tmp_path / "plant.log", policy)
-    with pytest.raises(InvalidInput, match=r"does not hold its policy .*prior_mean is a function.*\(path, policy\)"):
+    with pytest.raises(InvalidInput, match=r"does not contain its policy .*prior_mean is a function.*\(path, policy\)"):
         hc.audit.verify(path)
-    with pytest.raises(InvalidInput, match=r"prior_mean is a function.*; replay is for the policies that a record can"):
+    with pytest.raises(InvalidInput, match=r"prior_mean is a function.*; only policies that a record can"):
         hc.replay(path, "cgp-lcb")
     assert hc.audit.verify(path, policy).verified
     with pytest.raises(InvalidInput, match=r"policy was GP-MD.*and is Stationary"):
@@ -147,14 +147,14 @@ def test_replay_of_gains_goes_where_they_are_large(tmp_path, maker):
 def test_replay_of_nothing(tmp_path):
     path = tmp_path / "empty.log"
     hc.Controller(hc.stationary(PROBLEM), log=path).close()
-    with pytest.raises(InvalidInput, match="holds no decision yet"):
+    with pytest.raises(InvalidInput, match="contains no decision yet"):
         hc.replay(path, "stationary")
     with pytest.raises(InvalidInput, match="there is no record at"):
         hc.audit.verify(tmp_path / "none.log")
 
 
 def test_replay_of_an_unknown_policy(record):
-    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, recommended, planner"):
+    with pytest.raises(InvalidInput, match="policy 'magic' is not known; choose one of fixed, recommended, planner"):
         hc.replay(record, "magic")
 
 
@@ -210,5 +210,5 @@ def test_replay_bills_what_was_really_taken(tmp_path):
 
 @pytest.mark.parametrize(("maker", "missing"), [("hedged", "policies"), ("fixed-at", "setting")])
 def test_replay_of_a_policy_that_needs_more_than_the_record_says(record, maker, missing):
-    with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*{missing}.* replay another one"):
+    with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*{missing}.* replay another policy"):
         hc.replay(record, maker)

@@ -137,7 +137,7 @@ def test_wrong_changes_change_nothing(tmp_path):
             ({"max_pending": 0}, "max_pending must be a whole number"),
             ({"limits": 5}, "limits must be made by Limits"),
             ({"guard": "safe"}, "guard must be made by Guard"),
-            ({"metric": [[0, 1], [1, 0]]}, "one row per action"),
+            ({"metric": [[0, 1], [1, 0]]}, "one row and one column per action"),
         ):
             with pytest.raises(InvalidInput, match=words):
                 controller.change(**wrong)
@@ -145,7 +145,7 @@ def test_wrong_changes_change_nothing(tmp_path):
     mine = hc.Policy("mine", hc.rules.Greedy(LINE), hc.costs.KnownCosts(LINE), LINE)
     controller = hc.Controller(mine)
     controller.change(limits=hc.Limits(min_dwell=2))
-    with pytest.raises(InvalidInput, match="only Python can make it again"):
+    with pytest.raises(InvalidInput, match="only your own Python code can make it again"):
         controller.change(scale=2.0)
 
 

@@ -201,7 +201,7 @@ def test_applying_what_was_decided_is_no_override():
 @pytest.mark.parametrize(
     ("decision_id", "message"),
     [
-        ("r1", r"there is no decision 'r1'; pending: \['r0'\]"),
+        ("r1", r"there is no decision 'r1'; the pending ones are: \['r0'\]"),
         ("r00", "there is no decision 'r00'"),
         ("r", "there is no decision 'r'"),
         ("0", "there is no decision '0'"),
@@ -321,7 +321,7 @@ def test_memory_is_bounded_and_old_decisions_say_so():
     controller.tell(forgotten.id, 7.0)  # pending ones are never let go
     with pytest.raises(
         InvalidInput,
-        match=f"r1 was told long ago, or before prices were changed; the newest {KEPT_ENTRIES} decisions are kept",
+        match=f"r1 was told long ago, or before prices were changed; only the newest {KEPT_ENTRIES} decisions are kept",
     ):
         controller.tell("r1", 1.0)
 
@@ -440,7 +440,7 @@ def test_a_new_episode_waits_for_pending_decisions():
     before = state_of(controller)
     with pytest.raises(InvalidInput, match=r"\['r0'\] still wait"):
         controller.new_episode(start_index=1)
-    with pytest.raises(InvalidInput, match=r"start_index=6 is not an index 0\.\.5"):
+    with pytest.raises(InvalidInput, match=r"start_index=6 is not an index from 0 to 5"):
         controller.new_episode(start_index=6)
     with pytest.raises(InvalidInput, match="start=6 is not a setting"):
         controller.new_episode(6)
@@ -483,13 +483,13 @@ def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"force": "fire"}, "say with instructed="),
-        ({"watching": True, "instructed_index": 1}, "leave instructed and force out"),
-        ({"watching": True, "force": "fire"}, "leave instructed and force out"),
+        ({"force": "fire"}, "give instructed= too"),
+        ({"watching": True, "instructed_index": 1}, "leave out instructed and force"),
+        ({"watching": True, "force": "fire"}, "leave out instructed and force"),
         ({"instructed": 0.2, "force": " "}, "force must be the reason in words, got ' '"),
         ({"instructed_index": 1, "force": True}, "force must be the reason in words, got True"),
         ({"instructed": 6}, "instructed=6 is not a setting"),
-        ({"instructed_index": 6}, "instructed_index=6 is not an index 0..5"),
+        ({"instructed_index": 6}, "instructed_index=6 is not an index from 0 to 5"),
     ],
 )
 def test_orders_that_make_no_sense_are_refused(options, message):
@@ -524,10 +524,10 @@ def test_an_episode_begins_within_reach_or_by_force(tmp_path):
     with known(**options) as controller:
         controller.tell(controller.ask(costs=wants(0), allowed=mask(0, 2, 3, 4, 5)).id, 1.0)
         before = state_of(controller)
-        far = r"going to 1 from 0, where the machine is, costs 1; .* or force it"
+        far = r"going to 1 from 0, where the machine is, costs 1, but .* or force it"
         with pytest.raises(InvalidInput, match=far):
             controller.new_episode(start_index=5)
-        with pytest.raises(InvalidInput, match=r"0\.2 was not allowed at the newest question; .* or force it"):
+        with pytest.raises(InvalidInput, match=r"0\.2 was not allowed in the newest round; .* or force it"):
             controller.new_episode(start_index=1)
         with pytest.raises(InvalidInput, match="force must be the reason"):
             controller.new_episode(start_index=1, force="")
@@ -648,7 +648,7 @@ def test_a_skipped_round_does_not_trigger_the_guard():
         ({"threshold": None, "revert_to": 0}, "threshold must be a number, got None"),
         ({"threshold": 1.0, "revert_to": 0, "cool_down": 0}, "cool_down must be a whole number, 1 or more, got 0"),
         ({"threshold": 1.0, "revert_to": 0, "cool_down": 1.5}, "cool_down must be a whole number"),
-        ({"threshold": 1.0, "revert_to_index": 6}, "revert_to_index=6 is not an index 0..5"),
+        ({"threshold": 1.0, "revert_to_index": 6}, "revert_to_index=6 is not an index from 0 to 5"),
         ({"threshold": 1.0, "revert_to_index": 1.5}, "revert_to_index must be a whole number"),
         ({"threshold": 1.0, "revert_to": 1.5}, "revert_to=1.5 is not a setting; the nearest are 1, 0.8"),
         ({"threshold": 1.0}, "give revert_to or revert_to_index"),
@@ -748,8 +748,8 @@ def test_the_explanation_of_known_costs_has_no_deviation():
 
 WRONG_QUESTIONS = [
     ({"context": [0.1, 0.2]}, "a context must be"),
-    ({"context": float("nan")}, "context must not hold NaN, got nan; fill the gap"),
-    ({"context": np.array([np.nan])}, r"context must not hold NaN, got \[nan\]"),
+    ({"context": float("nan")}, "context must not contain NaN, got nan; fill the gap"),
+    ({"context": np.array([np.nan])}, r"context must not contain NaN, got \[nan\]"),
     ({"context": float("inf")}, "a context must be finite"),
     ({"context": "windy"}, "context must be a number or a list of numbers, got 'windy'"),
     ({"context": [[0.1], [0.2]]}, r"flat list of numbers.*got \[\[0.1\], \[0.2\]\]"),
@@ -759,20 +759,20 @@ WRONG_QUESTIONS = [
         "may be a mask or a list of settings; write True and False for a mask",
     ),
     ({"context": 0.1, "allowed": np.zeros(6, dtype=bool)}, "allowed forbids every setting"),
-    ({"context": 0.1, "forecast": [0.1, np.nan]}, "forecast must not hold NaN"),
+    ({"context": 0.1, "forecast": [0.1, np.nan]}, "forecast must not contain NaN"),
     ({"context": 0.1, "forecast": [0.1, np.inf]}, "forecast must be finite"),
     ({"context": 0.1, "forecast": 0.3}, "forecast must have shape"),
     ({"context": 0.1, "costs": 3.0}, "costs must be 6 numbers, one per action, got 3.0"),
     ({"context": 0.1, "costs": [1.0]}, "costs must be 6 numbers"),
     ({"context": 0.1, "costs": np.zeros((2, 3))}, "costs must be 6 numbers"),
-    ({"context": 0.1, "costs": [np.nan] * 6}, "costs must not hold NaN"),
+    ({"context": 0.1, "costs": [np.nan] * 6}, "costs must not contain NaN"),
 ]
 
 
 @pytest.mark.parametrize("make", [hc.gp_md, hc.cgp_lcb, hc.proximal_lcb, hc.planner, hc.recommended])
 @pytest.mark.parametrize(
     ("first", "then", "message"),
-    [(None, 1.0, "there was no context so far"), (1.0, [1.0, 2.0], "a context must be 1 number, got")],
+    [(None, 1.0, "no earlier round had a context"), (1.0, [1.0, 2.0], "a context must be 1 number, got")],
 )
 def test_what_could_not_be_told_is_not_answered(make, first, then, message):
     """Before the first fit no kernel knows how many numbers a context has; the readings do."""
@@ -812,7 +812,7 @@ def test_a_context_that_could_never_be_told_is_refused_by_those_who_ignore_it_to
         ({"measurement": float("inf")}, "a measurement must be finite"),
         ({"measurement": "much"}, "a measurement must be one number, got 'much'"),
         ({"measurement": [1.0, 2.0]}, "a measurement must be one number"),
-        ({"measurement": 1.0, "applied_index": 6}, "applied_index=6 is not an index 0..5"),
+        ({"measurement": 1.0, "applied_index": 6}, "applied_index=6 is not an index from 0 to 5"),
         ({"measurement": 1.0, "applied_index": np.int64(-1)}, "applied_index=-1 is not"),
         ({"measurement": 1.0, "applied_index": 1.0}, "applied_index=1.0 is not"),
         ({"measurement": 1.0, "applied_index": True}, "applied_index=True is not"),
@@ -831,7 +831,7 @@ def test_wrong_answers_change_nothing(told, message, method):
 
 def test_policies_that_know_the_costs_need_them():
     controller = known()
-    with pytest.raises(InvalidInput, match="pass costs="):
+    with pytest.raises(InvalidInput, match="give costs="):
         controller.ask(0.3)
     with pytest.raises(NoActionLeft, match="no action is left"):
         controller.ask(costs=[1, np.inf, 1, 1, 1, 1], allowed=mask(1))
@@ -948,13 +948,15 @@ def test_a_damaged_state_is_refused_or_whole(flips, tmp_path):
 
 def test_a_newer_format_is_refused(tmp_path):
     rewritten(tmp_path / "state", {"holdcourse_format": archive.FORMAT + 1, "sha256": {}})
-    with pytest.raises(InvalidInput, match="has format 2, newer than this version, which reads 1"):
+    with pytest.raises(
+        InvalidInput, match="has format 2, which is newer than this version of holdcourse, which reads format 1"
+    ):
         hc.Controller.load(tmp_path / "state", hc.minc_known(LINE))
 
 
 def test_an_older_format_is_refused(tmp_path):
     rewritten(tmp_path / "state", {"holdcourse_format": 0, "sha256": {}})
-    with pytest.raises(InvalidInput, match="has format 0, no longer read by this version"):
+    with pytest.raises(InvalidInput, match="has format 0, which is no longer read by this version"):
         hc.Controller.load(tmp_path / "state", hc.minc_known(LINE))
 
 
@@ -975,7 +977,7 @@ def test_a_state_whose_manifest_forgets_it_is_refused(tmp_path):
 
 def test_an_archive_of_something_else_is_refused(tmp_path):
     archive.write_file(tmp_path / "state", archive.pack({"recipe": "soup"}, {}))
-    with pytest.raises(DamagedFile, match="does not hold a controller"):
+    with pytest.raises(DamagedFile, match="does not contain a controller"):
         hc.Controller.load(tmp_path / "state", hc.minc_known(LINE))
 
 
@@ -1049,7 +1051,7 @@ def test_a_record_is_no_saved_state(tmp_path):
     policy = hc.gp_md(LINE, kernel=KERNEL)
     with hc.Controller(policy, log=tmp_path / "record") as controller:
         controller.tell(controller.ask(0.3).id, 1.0)
-    with pytest.raises(InvalidInput, match=r"is a record, not a saved state; go on from it: Controller\(policy"):
+    with pytest.raises(InvalidInput, match=r"is a record, not a saved state; continue it with Controller\(policy"):
         hc.Controller.load(tmp_path / "record", policy)
     controller.save(tmp_path / "state")
     (tmp_path / "inside").write_bytes(b"something before " + (tmp_path / "state").read_bytes())

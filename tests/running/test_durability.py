@@ -59,7 +59,7 @@ def test_a_full_disk_is_a_clear_error_and_it_goes_on_when_there_is_room(tmp_path
     assert saw["unchanged"] == [True] * 25
     kind, message = saw["save"]
     assert kind == "DiskFull"
-    assert message == f"cannot write {tmp_path}/state: File too large; make room or choose another place"
+    assert message == f"cannot write {tmp_path}/state: File too large; make room on the disk, or choose another place"
     assert saw["begin"][0] == "DiskFull"
     assert saw["saved state kept"]
     assert saw["reopened"]

@@ -136,11 +136,11 @@ def test_numbers_that_json_does_not_know_come_back():
 @pytest.mark.parametrize("event", RECORDED, ids=lambda event: event["kind"])
 def test_an_unknown_field_is_an_error_that_names_it(event):
     body = json.loads(event["body"])
-    with pytest.raises(LogError, match=r"holds the field 'colour', which is not known"):
+    with pytest.raises(LogError, match=r"has the field 'colour', which is not known"):
         read(event["kind"], json.dumps(body | {"colour": 1}))
     for name, part in body.items():
         if isinstance(part, dict) and name not in ("changes", "problem"):
-            with pytest.raises(LogError, match=r"holds the field 'colour', which is not known"):
+            with pytest.raises(LogError, match=r"has the field 'colour', which is not known"):
                 read(event["kind"], json.dumps(body | {name: part | {"colour": 1}}))
 
 
@@ -162,7 +162,7 @@ def test_a_missing_field_is_an_error_that_names_it(kind):
         ("note", "{}", "note None is not a kind of event"),
         ("note", '{"note": []}', "is not a kind of event"),
         ("tell", "[1]", "an object of fields"),
-        ("redirect", '{"order": 3, "round": 0}', "redirect holds 3 in the field 'order' of Redirect, where it should"),
+        ("redirect", '{"order": 3, "round": 0}', "redirect has 3 in the field 'order' of Redirect, which should"),
         ("ask", '{"request": null}', "lacks the field"),
         ("tell", '{"id": ', "tell is not JSON"),
         ("tell", "[" * 100_000, "tell is not JSON"),
@@ -209,8 +209,8 @@ def test_a_value_of_another_type_is_an_error_that_names_field_and_value(kind, bo
         read(kind, json.dumps(body | {name: value}))
     if isinstance(value, dict) and value:
         ((name, value),) = value.items()
-    assert f"holds {value!r} in the field {name!r} of" in str(caught.value)
-    assert str(caught.value).endswith(f"where it should hold {words}")
+    assert f"has {value!r} in the field {name!r} of" in str(caught.value)
+    assert str(caught.value).endswith(f"which should be {words}")
 
 
 @pytest.mark.parametrize("wrong", [3, "x", [], {}, [3], {"x": 3}, True, None, 1.5])
@@ -239,9 +239,9 @@ def test_a_whole_number_is_a_number_and_stays_one():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"id":5,"measurement":"abc","applied":null}', "holds 5 in the field 'id' of Tell, where it should hold text"),
+        ('{"id":5,"measurement":"abc","applied":null}', "has 5 in the field 'id' of Tell, which should be text"),
         ("{", "tell is not JSON"),
-        ('{"id":"r0","measurement":[],"applied":null}', "holds [] in the field 'measurement'"),
+        ('{"id":"r0","measurement":[],"applied":null}', "has [] in the field 'measurement'"),
     ],
 )
 def test_an_event_that_is_not_one_is_named_with_its_record(tmp_path, text, words):
@@ -261,7 +261,7 @@ def test_limits_that_contradict_themselves_are_named_with_the_record(tmp_path):
     with sqlite3.connect(tmp_path / "record") as connection:
         connection.execute("UPDATE about SET value = json_set(value, '$.limits.max_moves', 3) WHERE key = 'identity'")
     connection.close()
-    with pytest.raises(LogError, match=r"what .*record says about itself cannot be: max_moves and window"):
+    with pytest.raises(LogError, match=r"what .*record says about itself is contradictory: max_moves and window"):
         Log.read(tmp_path / "record")
 
 

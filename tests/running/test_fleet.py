@@ -179,16 +179,16 @@ def test_bad_questions_and_measurements_change_nothing(tmp_path):
     assert fleet.pending.tolist() == [False] * 4
     assert fleet.round.tolist() == [1, 1, 0, 0]
     other = np.array([1.0, 2.0, 30.0, 4.0])
-    refused(fleet, r"\[30.0\] of member 2 is none", lambda: fleet.ask(other))
+    refused(fleet, r"\[30.0\] of member 2 is not covered", lambda: fleet.ask(other))
     refused(fleet, "allowed must be 7 booleans", lambda: fleet.ask(1.0, allowed=np.ones(6, dtype=bool)))
     refused(
         fleet, "no action is left for member 0", lambda: fleet.ask(1.0, allowed=np.zeros(7, dtype=bool)), NoActionLeft
     )
     refused(fleet, "contexts", lambda: fleet.ask(np.array([1.0, np.nan, 2.0, 3.0])))
     fleet.save(tmp_path / "fleet")
-    with pytest.raises(InvalidInput, match="other seeds"):
+    with pytest.raises(InvalidInput, match="a different set of seeds"):
         hc.fleet(plain_policy(tree_seed=1), 4, seed=9).load(tmp_path / "fleet")
-    with pytest.raises(InvalidInput, match="other policy"):
+    with pytest.raises(InvalidInput, match="a different policy"):
         hc.fleet(plain_policy(tree_seed=2), 4).load(tmp_path / "fleet")
     with pytest.raises(InvalidInput, match="or 4 of them"):
         hc.fleet(plain_policy(), 4, seed=[1, 2])

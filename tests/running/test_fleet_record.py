@@ -129,9 +129,9 @@ def test_the_same_call_again_is_answered_alike_and_changes_nothing(tmp_path):
         assert np.array_equal(again.expected_cost, once.expected_cost, equal_nan=True)
         assert np.array_equal(again.movement, once.movement)
         assert np.array_equal(again.round, once.round)
-    with pytest.raises(Conflict, match=r"asked member 0 in the context \[1.0\], now in \[2.0\]"):
+    with pytest.raises(Conflict, match=r"asked member 0 in the context \[1.0\], and now in \[2.0\]"):
         pumps.ask(2.0, mask=mask, call=0)
-    with pytest.raises(Conflict, match="call 0 asked 3 other members, now 6"):
+    with pytest.raises(Conflict, match="call 0 asked 3 members, and now 6"):
         pumps.ask(1.0, call=0)
     with pytest.raises(Conflict, match="call 1 allowed other settings"):
         pumps.ask(HOURS, mask=~mask, call=1)
@@ -145,7 +145,7 @@ def test_the_same_call_again_is_answered_alike_and_changes_nothing(tmp_path):
     pumps.tell(values, call=0)
     pumps.tell(values, mask, call=0)
     assert pumps.record.log.last == length
-    with pytest.raises(Conflict, match=r"member 1 was told 0.5 in call 0, now 0.75"):
+    with pytest.raises(Conflict, match=r"member 1 was told 0.5 in call 0, and now 0.75"):
         pumps.tell(values * 1.5, call=0)
     with pytest.raises(InvalidInput, match="member 3 was not asked in call 0"):
         pumps.tell(values, ~mask, call=0)
@@ -156,7 +156,9 @@ def test_the_same_call_again_is_answered_alike_and_changes_nothing(tmp_path):
         pumps.tell(np.full(COUNT, np.nan), call=1)
         pumps.tell(np.full(COUNT, np.nan), call=1)
         pumps.ask(1.0)
-        with pytest.raises(Conflict, match="call 1 is over: a member of it has been asked for its next round"):
+        with pytest.raises(
+            Conflict, match="call 1 is over, because one of its members has been asked for its next round"
+        ):
             pumps.ask(HOURS, np.arange(N) > 0, ~mask, call=1)
         with pytest.raises(Conflict, match="call 0 is over"):
             pumps.tell(values, call=0)
@@ -231,7 +233,7 @@ def test_another_fleet_or_a_controller_does_not_go_on_from_it(tmp_path):
         hc.fleet(POLICY, 2, like=np.zeros(0), log=path)
     with fleet(path) as pumps:
         pumps.save(tmp_path / "saved")
-        with pytest.raises(InvalidInput, match="goes on from its record"):
+        with pytest.raises(InvalidInput, match="continues its record"):
             pumps.load(tmp_path / "saved")
 
 

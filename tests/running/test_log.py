@@ -193,7 +193,7 @@ def test_events_alone_say_everything(tmp_path, often):
     with logged(tmp_path / "record") as again:
         assert state_of(again) == live
     change(tmp_path / "record", "DELETE FROM snapshots")
-    with pytest.raises(DamagedFile, match="holds no snapshot of its beginning"):
+    with pytest.raises(DamagedFile, match="has no snapshot of its beginning"):
         logged(tmp_path / "record")
 
 
@@ -280,7 +280,7 @@ def test_numpy_numbers_in_the_options_are_the_same_options(tmp_path):
 def test_changed_records_are_found(statement, tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", statement)
-    with pytest.raises(DamagedFile, match=r"record is damaged at event \d+; restore it from a back-up"):
+    with pytest.raises(DamagedFile, match=r"record is damaged at event \d+; restore it from a backup"):
         logged(tmp_path / "record")
 
 
@@ -295,7 +295,7 @@ def test_a_damaged_snapshot_is_found(tmp_path, often):
 def test_other_files_are_refused_and_left_alone(content, tmp_path):
     (tmp_path / "record").write_bytes(content)
     (tmp_path / "record-wal").write_bytes(b"not ours")
-    with pytest.raises(DamagedFile, match="is damaged or no record of holdcourse"):
+    with pytest.raises(DamagedFile, match="is damaged, or is not a record of holdcourse"):
         logged(tmp_path / "record")
     assert (tmp_path / "record").read_bytes() == content
     assert (tmp_path / "record-wal").read_bytes() == b"not ours"
@@ -306,7 +306,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
         connection.execute("CREATE TABLE events (number INTEGER)")
     connection.close()
     before = (tmp_path / "record").read_bytes()
-    with pytest.raises(DamagedFile, match="no record of holdcourse"):
+    with pytest.raises(DamagedFile, match="not a record of holdcourse"):
         logged(tmp_path / "record")
     assert (tmp_path / "record").read_bytes() == before
 
@@ -323,7 +323,7 @@ def test_a_wal_without_its_record_is_not_taken_into_a_new_one(tmp_path):
     drive(controller, 5)
     shutil.copyfile(tmp_path / "old-wal", tmp_path / "record-wal")
     controller.close()
-    with pytest.raises(LogError, match="record-wal is left of an earlier record"):
+    with pytest.raises(LogError, match="record-wal is left over from an earlier record"):
         logged(tmp_path / "record")
     (tmp_path / "record-wal").unlink()
     with logged(tmp_path / "record") as fresh:
@@ -350,7 +350,7 @@ def test_no_other_files_are_left(tmp_path):
 
 def test_a_second_writer_is_refused_when_it_opens_the_record(tmp_path):
     with logged(tmp_path / "record") as one:
-        with pytest.raises(LogError, match=r"another controller writes to .*record; each record belongs to one"):
+        with pytest.raises(LogError, match=r"another controller writes to .*record, but each record belongs to one"):
             logged(tmp_path / "record")
         drive(one, 2)
         live = state_of(one)
@@ -553,7 +553,7 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
     assert [d.movement for d in replayed] == [LINE.distance(b, d.action) for b, d in zip(before, replayed, strict=True)]
     assert -1.0 not in [d.expected_cost for d in replayed]
     assert "the record stands, but now" in caplog.text
-    assert "comes out as 0" in caplog.text
+    assert "and is 0 when repeated" in caplog.text
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes are those of POSIX")

@@ -223,9 +223,9 @@ def test_a_record_is_named_by_an_address(leases, address):
     controller(place, 2)
     for named in (f"{address}#{place.controller}", f"{address}#{place.controller}/epoch-0001.db"):
         assert hc.audit.verify(named).decisions == 2
-    with pytest.raises(InvalidInput, match="holds many records; say which"):
+    with pytest.raises(InvalidInput, match="contains many records; say which"):
         hc.audit.verify(address)
-    with pytest.raises(InvalidInput, match="holds no record of 'nobody'"):
+    with pytest.raises(InvalidInput, match="contains no record of 'nobody'"):
         hc.audit.verify(f"{address}#nobody")
     with pytest.raises(InvalidInput, match="there is no record at"):
         hc.audit.verify(f"{address}#{place.controller}/epoch-0009.db")

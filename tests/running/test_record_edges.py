@@ -231,7 +231,7 @@ def test_a_shortened_record_is_accepted_only_on_purpose(tmp_path):
     shutil.copyfile(tmp_path / "monday", tmp_path / "record")  # restored, and the mark remembers better
     with pytest.raises(IncompleteRecord, match=f"but {lost} were acknowledged"):
         logged(tmp_path / "record")
-    with pytest.raises(InvalidInput, match="say why"):
+    with pytest.raises(InvalidInput, match="give reason="):
         hc.audit.accept(tmp_path / "record", " ")
     events = hc.audit.accept(tmp_path / "record", "the disk failed")
     with logged(tmp_path / "record") as again:
@@ -252,7 +252,7 @@ def test_an_older_record_in_the_place_of_a_newer_one_is_noticed(tmp_path):
     with logged(tmp_path / "other") as controller:
         drive(controller, 9)
     shutil.copyfile(tmp_path / "other", tmp_path / "record")
-    with pytest.raises(DamagedFile, match="is another record than the one that record-mark belongs to"):
+    with pytest.raises(DamagedFile, match="is not the record that record-mark belongs to"):
         logged(tmp_path / "record")
 
 
@@ -494,7 +494,7 @@ def test_a_forged_snapshot_with_a_new_chain_is_found_by_deciding_again(tmp_path,
     (tmp_path / "record-mark").unlink()
     found = hc.audit.verify(tmp_path / "record")
     assert not found.verified
-    assert "does not hold the state that the events before it give" in found.differences[-1]
+    assert "does not contain the state that the events before it lead to" in found.differences[-1]
 
 
 # -- the witness -------------------------------------------------------------------------------------------------------
@@ -563,7 +563,7 @@ def test_a_shortened_history_is_found_by_the_witness(tmp_path, key):
     (tmp_path / "record-mark").unlink()
     assert hc.audit.verify(tmp_path / "record").verified
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "said", key=key)
-    assert f"the record had {events} events, now it has {events - 3}" in found.differences[-1]
+    assert f"the record had {events} events, and now it has {events - 3}" in found.differences[-1]
 
 
 def test_what_the_witness_did_not_sign_does_not_count(tmp_path, key):
@@ -573,9 +573,9 @@ def test_what_the_witness_did_not_sign_does_not_count(tmp_path, key):
     assert "are not signed with this key" in found.differences[0]
     assert "the witness has no report of this record" in found.differences[-1]
     (tmp_path / "short").write_bytes(b"short")
-    with pytest.raises(InvalidInput, match="has 5 bytes; take at least 16"):
+    with pytest.raises(InvalidInput, match="has 5 bytes, but needs at least 16"):
         hc.Witness(tmp_path / "short", tmp_path / "said")
-    with pytest.raises(InvalidInput, match="go together"):
+    with pytest.raises(InvalidInput, match="belong together"):
         hc.audit.verify(tmp_path / "record", key=key)
 
 
@@ -583,7 +583,7 @@ def test_a_witness_that_cannot_be_reached_holds_nothing_up(tmp_path, key, caplog
     witness = hc.Witness(key, "http://127.0.0.1:9/witness", every_s=0.0)  # nobody listens there
     with logged(tmp_path / "record", witness=witness) as controller:
         drive(controller, 3)
-    assert "cannot be told" in caplog.text
+    assert "cannot be reached" in caplog.text
     assert hc.audit.verify(tmp_path / "record").verified
 
 
@@ -814,7 +814,7 @@ def test_a_mark_without_its_record_is_not_taken_for_a_new_one(tmp_path):
     with logged(tmp_path / "record") as controller:
         drive(controller, 2)
     (tmp_path / "record").unlink()
-    with pytest.raises(LogError, match="record-mark is left of an earlier record"):
+    with pytest.raises(LogError, match="record-mark is left over from an earlier record"):
         logged(tmp_path / "record")
     assert not (tmp_path / "record").exists()
 

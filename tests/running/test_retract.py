@@ -296,7 +296,7 @@ def test_what_cannot_be_taken_back_is_refused_and_changes_nothing(tmp_path):
         ]:
             with pytest.raises(InvalidInput, match=words):
                 controller.retract(decision, reason)
-        with pytest.raises(Conflict, match="r1 was taken back because of 'unplugged', now because of 'other'"):
+        with pytest.raises(Conflict, match="r1 was already taken back, because of 'unplugged', not 'other'"):
             controller.retract("r1", "other")
         controller.retract("r1", "unplugged")  # the same again is fine
         assert state_of(controller) == before
@@ -324,7 +324,7 @@ def test_what_an_earlier_record_was_told_is_refused_and_what_this_one_was_told_o
     second = Operation.begin(POLICIES["gp-md"](), first.session.where.action, 3, tmp_path / "second", origin=origin)
     before = carried(second.session)
     second.learn_earlier("r3", 2, 0.4, WRONG, None)
-    with pytest.raises(InvalidInput, match="r1 was not told in this record but in one before it"):
+    with pytest.raises(InvalidInput, match="r1 was not told in this record but in an earlier one"):
         second.retract("r1", "unplugged")
     second.retract("r3", "unplugged")
     assert carried(second.session) == before
@@ -411,7 +411,7 @@ def test_an_old_decision_is_rebuilt_as_it_was_decided(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("event", "words"), [(3, "tells no measurement of it"), (99, "is not before it"), (0, "is not before it")]
+    ("event", "words"), [(3, "does not contain its measurement"), (99, "is not before it"), (0, "is not before it")]
 )
 def test_a_retraction_of_something_else_is_found(tmp_path, event, words):
     with hc.Controller(POLICIES["md-known"](), **OPTIONS, log=tmp_path / "record") as controller:

@@ -135,7 +135,7 @@ def test_a_record_under_another_number_is_refused(folder):
     (records / "epoch-0002.db").rename(records / "epoch-0001.db")
     with served(folder) as url, Client(url) as client:
         message = client.do("a", "ask", context=0.5, status=503)["message"]
-        assert "epoch-0001.db continues epoch-0001.db, and by its name none" in message
+        assert "epoch-0001.db continues epoch-0001.db, but by its name it should continue none" in message
 
 
 def test_old_epochs_are_not_held_open(folder):

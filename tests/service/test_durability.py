@@ -213,7 +213,7 @@ def test_half_made_records_are_cleared_away(folder):
 def test_a_newer_format_is_refused(folder):
     folder.mkdir()
     (folder / "holdcourse.json").write_text('{"format": 2}')
-    with pytest.raises(InvalidInput, match="format 2, newer than this version of holdcourse, which reads up to 1"):
+    with pytest.raises(InvalidInput, match="format 2, but this version of holdcourse reads formats up to 1"):
         DataFolder(folder)
     (folder / "holdcourse.json").write_text("{")
     with pytest.raises(DamagedFile, match="is damaged"):
@@ -223,7 +223,7 @@ def test_a_newer_format_is_refused(folder):
 def test_an_older_format_is_refused(folder):
     DataFolder(folder).close()
     (folder / "holdcourse.json").write_text('{"format": 0}')
-    with pytest.raises(InvalidInput, match="has format 0, which this version no longer reads"):
+    with pytest.raises(InvalidInput, match="has format 0, which this version of holdcourse no longer reads"):
         DataFolder(folder)
 
 

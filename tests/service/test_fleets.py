@@ -96,7 +96,7 @@ def test_what_got_no_answer_is_sent_again(client, name):
     assert first == do(client, name, "ask", context=0.5) == do(client, name, "ask", context=0.5, call=0)
     assert set(first) == {"call", "setting"}
     error = do(client, name, "ask", context=0.7, call=0, status=409)
-    assert "asked member 0 in the context [0.5], now in [0.7]" in error["message"]
+    assert "asked member 0 in the context [0.5], and now in [0.7]" in error["message"]
     assert "still waits" in do(client, name, "ask", context=0.7, status=422)["message"]
     half = [True, True, False, False, False]
     told = do(client, name, "tell", call=0, measurements=[1.0, None, 9.0, 9.0, 9.0], mask=half)
@@ -117,19 +117,19 @@ def test_what_is_wrong_is_said_and_changes_nothing(client, name):
     create(client, name)
     before = see(client, name)
     for what, body, words in (
-        ("ask", {}, "give one of context, contexts and time"),
-        ("ask", {"context": 0.5, "contexts": [0.5] * COUNT}, "give one of context"),
+        ("ask", {}, "give only one of context, contexts and time"),
+        ("ask", {"context": 0.5, "contexts": [0.5] * COUNT}, "give only one of context"),
         ("ask", {"contexts": [0.5] * 3}, "one for each of 5 members, got 3"),
-        ("ask", {"contexts": [[0.5], [0.5], [0.5, 0.1], None, None]}, "must all hold as many numbers"),
+        ("ask", {"contexts": [[0.5], [0.5], [0.5, 0.1], None, None]}, "must all have the same number of numbers"),
         ("ask", {"contexts": [[]] * COUNT}, "at least one"),
         ("ask", {"contexts": [None] * COUNT}, "contexts"),
-        ("ask", {"context": []}, "context holds no number"),
+        ("ask", {"context": []}, "context is empty"),
         ("ask", {"context": [0.5, 0.5]}, "2"),
         ("ask", {"contexts": [0.5, None, 0.5, 0.5, 0.5]}, "contexts"),
-        ("ask", {"context": 7.0}, "is none that the members' common basis covers"),
-        ("ask", {"time": "2026-03-01T07:00Z"}, "are no times"),
+        ("ask", {"context": 7.0}, "is not covered by the members' common basis"),
+        ("ask", {"time": "2026-03-01T07:00Z"}, "are not times"),
         ("ask", {"context": 0.5, "mask": [True]}, "mask must be one for each of 5 members"),
-        ("ask", {"context": 0.5, "mask": [False] * COUNT}, "mask leaves no member"),
+        ("ask", {"context": 0.5, "mask": [False] * COUNT}, "mask leaves out every member"),
         ("ask", {"context": 0.5, "allowed": [7.0]}, "7"),
         ("ask", {"context": 0.5, "allowed": [True]}, "allowed must be 4 booleans"),
         ("ask", {"context": 0.5, "allowed": [False] * 4}, "no action is left"),
@@ -154,7 +154,7 @@ def test_what_a_fleet_cannot_be_is_refused_before_it_is_made(client, name, monke
         ({"options": {"noise_std": 0.1}}, 422, "would be asked one after the other"),
         ({"options": {"colour": 1}}, 422, "colour"),
         ({"start": 17.0}, 422, "17"),
-        ({"policy_file": "AAAA"}, 422, "the policy's file says its own actions"),
+        ({"policy_file": "AAAA"}, 422, "the policy's file has its own actions"),
     ):
         assert words in create(client, name, status, **config)["message"], config
     error = create(client, name, 422, count=MAX_MEMBERS, actions=[float(k) for k in range(101)])
@@ -171,9 +171,9 @@ def test_the_same_again_is_fine_and_names_are_had_once(client, name):
     assert create(client, name, 200) == made
     error = create(client, name, 409, count=COUNT + 1, seed=9)
     assert error["recorded"] == {"seed": 3, "count": COUNT}
-    assert "is a fleet; take another id" in client.create(id=name, status=409)["message"]
+    assert "is the id of a fleet" in client.create(id=name, status=409)["message"]
     client.create(id=f"{name}-single")
-    assert "is a controller; take another id" in create(client, f"{name}-single", 409)["message"]
+    assert "is the id of a controller" in create(client, f"{name}-single", 409)["message"]
 
 
 def test_a_policy_file_and_what_it_says(client, name, tmp_path):

@@ -120,7 +120,7 @@ def test_the_same_key_is_the_same_job(client, name):
     over(client, first)
     assert asked_to_create(client, name, key=f"{name}-k").json()["id"] == first["id"]
     used = client.checked(asked_to_create(client, name, key=f"{name}-k", seed=8), 409)
-    assert "take a new key" in used["message"]
+    assert "use a new key" in used["message"]
 
 
 def test_a_long_record_is_verified_by_a_job_with_progress(client, name):
@@ -319,7 +319,7 @@ def test_one_client_has_one_job_at_a_time_and_few_that_wait(tmp_path, slow_to_ma
         wait_for(lambda: client.get(first["address"]).json()["state"] == "running", "the first to run")
         assert {client.get(job["address"]).json()["state"] for job in waiting} == {"waiting"}
         refused = client.checked(asked_to_create(client, "more"), 429)
-        assert "wait for a job to be begun" in refused["message"]
+        assert "waiting for a job to be begun" in refused["message"]
         for job in reversed(waiting):
             assert client.delete(job["address"]).json()["error"]["code"] == "cancelled"
         client.delete(first["address"])

@@ -77,8 +77,8 @@ def test_quotas_say_which_one_it_is():
     _, results = run(Lane("turbine-1", 1, 1, 3, 2), [client] * 3 + [Caller("2"), Caller("3")])
     words = [str(result) for result in results if isinstance(result, Refusal)]
     assert [translated(result).status for result in results if isinstance(result, Refusal)] == [429, 429]
-    assert words[0].startswith("2 requests of token 1 wait for turbine-1 already, the most for one client")
-    assert words[1].startswith("3 requests wait for turbine-1 already, the most for all clients")
+    assert words[0].startswith("2 requests of token 1 are already waiting for turbine-1, the most for one client")
+    assert words[1].startswith("3 requests are already waiting for turbine-1, the most for all clients")
 
 
 def test_whoever_leaves_or_is_cut_off_loses_his_place_and_nobody_else_does():
@@ -256,7 +256,7 @@ def test_verifies_leave_room_for_back_ups_and_for_other_clients(as_, guarded, na
         wait_for(is_refused, "a refusal")
         assert found[0].status_code == 429
         assert found[0].headers["retry-after"]
-        assert "wait for a read that takes long already, the most for one client" in found[0].text
+        assert "are already waiting for a read that takes long, the most for one client" in found[0].text
         assert verifying.calls == 1  # one at a time for a client, so that there is a place for another one
         waiting += sent(url, request("GET", f"/controllers/{name}/verify", secrets["sees"]))
         wait_for(lambda: verifying.calls == 2, "another client's verify")
@@ -302,7 +302,8 @@ def test_streams_have_a_quota(as_, guarded, name):
         refused = as_("sees").get("/events")
         assert refused.status_code == 429
         assert (
-            f"{STREAMS_EACH} streams of events already, the most for one client" in refused.json()["error"]["message"]
+            f"already has {STREAMS_EACH} streams of events, the most for one client"
+            in refused.json()["error"]["message"]
         )
         assert as_("sees").get("/controllers").status_code == 200
     finally:

@@ -181,11 +181,11 @@ def test_while_questions_come_an_older_measurement_sends_nobody_to_the_fallback(
 def test_an_episode_begins_within_the_limits_or_by_force(client, name):
     client.create(id=name, **STAYS, **NEAR)
     message = client.do(name, "episode", start_index=3, status=422)["message"]
-    assert "going to 3 from 0, where the machine is, costs 0.3; max_step is a cost of 0.15" in message
+    assert "going to 3 from 0, where the machine is, costs 0.3, but max_step is a cost of 0.15" in message
     assert client.do(name, "episode", start_index=1)["action"] == 1
     client.do(name, "ask", context=0.5, allowed=[True, True, False, True])
     client.do(name, "tell", decision="r0", measurement=1.0, applied_index=1)
-    assert "was not allowed at the newest question" in client.do(name, "episode", start_index=2, status=422)["message"]
+    assert "was not allowed in the newest round" in client.do(name, "episode", start_index=2, status=422)["message"]
     state = client.do(name, "episode", start_index=3, force=True, reason="towed", key="k")
     assert (state["action"], state["instruction"]["forced"]) == (3, "towed")
     assert client.do(name, "episode", start_index=3, force=True, reason="towed", key="k")["episode"] == 2

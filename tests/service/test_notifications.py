@@ -148,7 +148,7 @@ def test_a_target_that_fails_is_tried_again_and_is_an_alarm(tmp_path, receiver, 
             return {alarm["kind"]: alarm for alarm in client.see("mill", "state")["alarms"]}
 
         wait_for(lambda: "notification" in kinds(), "the alarm that nobody was told")
-        assert kinds()["notification"]["message"].startswith("hook could not be told of its alarms;")
+        assert kinds()["notification"]["message"].startswith("hook could not be notified of its alarms;")
         assert "HTTPError" in client.get("/notifications").json()["targets"][0]["error"]
         assert 'holdcourse_alarm{controller="mill",kind="notification"} 1' in client.get("/metrics").text
         found = client.get("/notifications").json()["targets"][0]
@@ -387,7 +387,7 @@ def test_nothing_is_said_to_be_over_while_its_controller_is_not_open(tmp_path):
 def test_a_damaged_file_of_what_was_said_only_says_it_again(tmp_path, caplog):
     (tmp_path / "notified.json").write_text('{"silences": 3}')
     scene = Scene(tmp_path)
-    assert "open alarms are said again" in caplog.text
+    assert "open alarms are reported again" in caplog.text
     scene.open = [alarm()]
     scene.step()
     assert scene.heard.events == ["raised"]
@@ -423,19 +423,19 @@ def test_the_file_on_the_page_is_whole(tmp_path):
             "key 'webhook[0].secret' is not known; did you mean 'secret_file'?",
         ),
         ('[[webhook]]\nurl = "http://x"\nsecret_file = "none"', "cannot read"),
-        ('[[webhook]]\nurl = "http://x"\nsecret_file = "short"', "take 16 or more"),
+        ('[[webhook]]\nurl = "http://x"\nsecret_file = "short"', "but needs 16 or more"),
         (
             '[[webhook]]\nurl = "http://x"\n[[webhook]]\nurl = "http://x"',
             "two targets are called 'webhook x'; give each its own name",
         ),
         ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c"]', "must be addresses like control@example.com, got 'c'"),
-        ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"\ntls = "none"', "not sent in the clear"),
-        ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"', "user and password_file go together"),
+        ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"\ntls = "none"', "not sent unencrypted"),
+        ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"', "user and password_file belong together"),
         ('[[webhook]]\nurl = "http://x:99999/y"', "must look like https://example.com/alarms"),
         ('[[webhook]]\nurl = "http://x/a b"', "must look like https://example.com/alarms"),
         ('[[webhook]]\nurl = "http://x"\nkinds = ["stael"]', "must be some of stale, silent,"),
         ('repeat = "often"\n[[webhook]]\nurl = "http://x"', "write a time as '1 h', or 'never'"),
-        ("repeat =", "notify.toml: "),
+        ("repeat =", "notify.toml is not valid TOML: "),
     ],
 )
 def test_mistakes_in_the_file(tmp_path, text, words):

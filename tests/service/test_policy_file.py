@@ -125,7 +125,7 @@ def test_the_same_file_again_changes_nothing_and_another_is_a_conflict(client, n
     other = content_of(hc.gp_md(LINE, history=PAST[:20]), tmp_path / "b.policy")
     create(client, name, one)
     create(client, name, one, status=200)
-    assert "another file" in create(client, name, other, status=409)["message"]
+    assert "a different file" in create(client, name, other, status=409)["message"]
 
 
 def test_a_restart_goes_on_where_it_was(kite, kite_file, tmp_path):
@@ -175,7 +175,7 @@ def test_what_the_file_says_is_not_changed(client, name, kite_file, change):
 
 def test_what_the_file_says_is_not_said_twice(client, name, kite_file):
     error = create(client, name, kite_file, status=422, policy="gp-md")
-    assert "the policy's file says its own policy" in error["message"]
+    assert "the policy's file has its own policy" in error["message"]
 
 
 def test_damaged_and_foreign_files_are_refused_in_a_sentence(client, name, kite_file):
@@ -189,7 +189,7 @@ def test_damaged_and_foreign_files_are_refused_in_a_sentence(client, name, kite_
     later = pack(state | {"format": 2}, arrays)
     assert "format 2" in create(client, name, later, status=422)["message"]
     state["recipe"]["options"]["wind"]["climates"][0]["modes"] = "x"
-    assert "no policy can be made of this" in create(client, name, pack(state, arrays), status=422)["message"]
+    assert "no policy can be made from this" in create(client, name, pack(state, arrays), status=422)["message"]
     state["recipe"]["problem"]["actions"] = [[float(k)] for k in range(6000)]
     assert create(client, name, pack(state, arrays), status=422)["message"]
     assert client.get(f"/controllers/{name}/state").status_code == 404
@@ -278,8 +278,8 @@ def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, n
     [
         ({"time": "2021-03-01T00:00"}, "does not say its zone"),
         ({"time": "noon"}, "is not a time"),
-        ({"time": "2021-03-01T00:00Z", "context": 1.0}, "context and time say the same in two ways"),
-        ({"context": 448000.0, "within": [900.0, None]}, "no setting lies within 900 to inf"),
+        ({"time": "2021-03-01T00:00Z", "context": 1.0}, "context and time say the same thing in two ways"),
+        ({"context": 448000.0, "within": [900.0, None]}, "no setting lies between 900 and inf"),
         (
             {"context": 448000.0, "profiles": {"times": ["2021-03-01T00:00Z"], "heights": [10.0], "speeds": [[1.0]]}},
             "nothing of the forecast",
@@ -299,7 +299,7 @@ def test_a_tell_without_a_measurement_is_no_tell(client, name, kite_file):
     error = client.do(name, "tell", status=422, decision=asked["decision"])
     assert "give the measurement" in error["message"]
     error = client.do(name, "tell", status=422, decision=asked["decision"], profile={"heights": [1.0], "speeds": [1.0]})
-    assert "reaches none of the settings" in error["message"]
+    assert "covers none of the settings" in error["message"]
     client.do(name, "skip", decision=asked["decision"])
 
 

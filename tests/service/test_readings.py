@@ -81,7 +81,7 @@ def test_named_settings_and_settings_that_were_not_tried(client, name):
     rows = [f"{('eco', 'full')[k % 2]},{k % 7},{10 + k % 5}" for k in range(40)]
     text, columns = "\n".join(["mode,load,kWh", *rows]), {"action": "mode", "cost": "kWh", "context": "load"}
     refused = sent(client, "/controllers", text, 422, id=name, **columns, policy="gp-md")
-    assert "holds names (eco, full); say what every change costs with fixed_cost" in refused["message"]
+    assert "contains names (eco, full); give the cost of a change as fixed_cost" in refused["message"]
     state = sent(client, "/controllers", text, 201, id=name, **columns, fixed_cost="500 Wh per change", policy="gp-md")
     assert state["value"] == "full"
     assert client.see(name, "config")["metric"] == [[0.0, 0.5], [0.5, 0.0]]
@@ -102,7 +102,7 @@ def test_named_settings_and_settings_that_were_not_tried(client, name):
         (table(), {"timezone": "Oslo"}, "timezone 'Oslo' is not known"),
         (table(), {"magic": "1"}, "magic is not known"),
         (table(), {"history": "[]"}, "give readings or history, not both"),
-        ("x," * 600_000 + "\n" + "1," * 600_000, {}, "holds more than 500,000 cells"),
+        ("x," * 600_000 + "\n" + "1," * 600_000, {}, "has more than 500,000 cells"),
     ],
     ids=lambda given: str(given)[:20],
 )

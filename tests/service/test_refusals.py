@@ -42,7 +42,7 @@ def ready(url):
         ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5000"),
         ({"metric": "manhattan"}, "metric"),
         ({"metric": [[0.0]] * 1001}, "metric"),
-        ({"metric": [[0, 1], [1, 0]]}, "one row per action"),
+        ({"metric": [[0, 1], [1, 0]]}, "one row and one column per action"),
         ({"metric": [[0, 1], [1]]}, "m"),
         ({"labels": ["a"]}, "4 actions but 1 labels"),
         ({"scale": 0.0}, "scale"),
@@ -73,14 +73,14 @@ def ready(url):
         ({"limits": {"max_moves": 3}}, "max_moves and window"),
         ({"limits": {"speed": 3}}, "limits.speed"),
         ({"guard": {"threshold": 1.0, "revert_to_index": 9}}, "revert_to_index=9 is not"),
-        ({"start_index": 4}, "start_index=4 is not an index 0..3"),
+        ({"start_index": 4}, "start_index=4 is not an index from 0 to 3"),
         ({"start": 4}, "start=4.0 is not a setting; the nearest are 3, 2, 1"),
         ({"start": True}, "start"),
         ({"start": 1, "start_index": 1}, "give start or start_index, not both"),
         ({"start_index": True}, "start"),
         ({"start_index": 1.5}, "start"),
         ({"start": "1"}, "start"),
-        ({"fallback_index": 4}, "fallback_index=4 is not an index 0..3"),
+        ({"fallback_index": 4}, "fallback_index=4 is not an index from 0 to 3"),
         ({"fallback": 0.5}, "fallback=0.5 is not a setting; the nearest are 0, 1, 2"),
         ({"mode": "drive"}, "mode"),
         ({"deadline_s": 0}, "deadline_s"),
@@ -156,7 +156,7 @@ def test_who_asked_without_a_context_is_told_why_there_can_be_none_later(client,
     client.create(id=name, options={})
     client.do(name, "tell", decision=client.do(name, "ask")["decision"], measurement=1.0)
     message = client.do(name, "ask", 422, context=1.0)["message"]
-    assert message.startswith("there was no context so far, so there can be none now, got [1.0]; leave it out")
+    assert message.startswith("no earlier round had a context, so this one cannot have one, got [1.0]; leave it out")
 
 
 def test_no_message_shows_what_we_call_a_type():

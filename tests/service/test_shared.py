@@ -220,7 +220,7 @@ def test_a_folder_is_copied_into_a_database_and_goes_on_there(database, tmp_path
         client.do("a", "tell", decision="r3", measurement=1.0)
         assert client.see("a", "verify", full=True)["ok"]
         assert hc.audit.verify(f"{database}#b").decisions == 3
-    with pytest.raises(InvalidInput, match="or has gone on; nothing of it was copied"):
+    with pytest.raises(InvalidInput, match="or has continued since; nothing of it was copied"):
         share(tmp_path / "data", database)
     with pytest.raises(InvalidInput, match="there is no folder"):
         share(tmp_path / "nothing", database)
@@ -254,9 +254,9 @@ def test_commands_take_an_address_for_a_record(two, database, tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ([], "say where the records are kept"),
+        ([], "say where to keep the records"),
         (["--database", "postgresql://h/n", "--notify", "alarms.toml"], "give --data FOLDER as well"),
-        (["--database", "mysql://h/n"], "'mysql' is not a database that we support"),
+        (["--database", "mysql://h/n"], "'mysql' is not a supported database"),
         (["--database", "postgresql://h/n", "--address", "here"], "--address must look like"),
         (["--database", "postgresql://h/n", "--address", "http://0.0.0.0:1"], "other servers cannot reach"),
         (["--database", "postgresql://127.0.0.1:1/n"], "cannot be used now"),

@@ -38,7 +38,7 @@ def _kibibytes(field):
 def test_a_grid_too_large_for_64_bits_is_refused_before_it_is_built(client, name):
     with little_memory():
         error = client.create(id=name, actions=AXES, status=422)
-    assert "about 1e57 actions; the service takes at most 5000" in error["message"]
+    assert "about 1e57 actions, but the service takes at most 5000" in error["message"]
     client.see(name, "state", status=404)
     client.create(id=name)
     with little_memory():

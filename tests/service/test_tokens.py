@@ -154,7 +154,7 @@ def test_wrong_token_files(tmp_path):
         tokens.Keyring(file)
     with pytest.raises(InvalidInput, match="scope 'drive' is not known"):
         tokens.make(tmp_path / "other", "", ["drive"], ["*"])
-    with pytest.raises(InvalidInput, match=r"there is no folder .*missing; make it first"):
+    with pytest.raises(InvalidInput, match=r"there is no folder .*missing; create it first"):
         tokens.make(tmp_path / "missing" / "tokens.json", "", ["ask"], ["*"])
     with pytest.raises(InvalidInput, match="not a controller's id"):
         tokens.make(tmp_path / "other", "", ["ask"], ["../a"])
@@ -208,7 +208,7 @@ def test_the_command_line(tmp_path):
     assert tokens.Keyring(tmp_path / "tokens.json").find(secret).token.id == listed[0]["id"]
     assert "scada" in command("token", "list", "--token-file", file).stdout
     assert "revoked" in command("token", "revoke", made["id"], "--token-file", file).stdout
-    assert "holds no token" in str(command("token", "revoke", made["id"], "--token-file", file, code=1).exception)
+    assert "has no token" in str(command("token", "revoke", made["id"], "--token-file", file, code=1).exception)
 
 
 def test_expiry_and_rotation_on_the_command_line(tmp_path):

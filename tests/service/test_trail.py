@@ -86,7 +86,7 @@ def test_everything_that_people_do_is_in_the_trail_with_name_and_reason(tmp_path
                 before = {"before": page["next"]}
             assert seen == found["deeds"]
             assert "there is no kind 'dance'" in room.see("mill", "audit", 422, kind="dance")["message"]
-            assert "as an answer gave it" in room.see("mill", "audit", 422, before="1.x")["message"]
+            assert "the value of next in an earlier answer" in room.see("mill", "audit", 422, before="1.x")["message"]
 
 
 def test_a_retraction_that_begins_an_epoch_is_one_deed(client, name):

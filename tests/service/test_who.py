@@ -154,5 +154,5 @@ def test_folders_and_tokens_that_others_may_read_are_a_warning(tmp_path, caplog)
         file.chmod(0o640)
         DataFolder(folder).close()
         tokens.Keyring(file)
-    assert f"may look into {folder / 'controllers'}; close it: chmod -R go= {folder}" in caplog.messages[0]
+    assert f"may read {folder / 'controllers'}; prevent it with: chmod -R go= {folder}" in caplog.messages[0]
     assert f"may read {file}" in caplog.messages[1]

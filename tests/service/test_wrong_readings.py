@@ -130,7 +130,7 @@ def test_the_best_of_the_history_is_a_baseline(client, name):
     ("options", "words"),
     [
         ({"baseline_index": 9}, "baseline_index=9 is not an index"),
-        ({"baseline": "history"}, "there is none"),
+        ({"baseline": "history"}, "give history"),
         ({"baseline": "operators"}, "baseline='operators' is not a setting"),
         ({"at_most": -0.1}, "options.at_most"),
         ({"at_most": "all"}, "options.at_most"),

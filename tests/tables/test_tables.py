@@ -44,11 +44,11 @@ def test_numbers_as_people_write_them(cells, expected):
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["1,234"], r"line 2: '1,234' in column 'a' may be 1.234 or 1234: say decimal=comma or thousands=comma"),
-        (["12.345", "7"], r"line 2: '12.345' .* say decimal=point or thousands=point"),
-        (["12.5", "41,250"], r"line 3: '41,250' .* write it as the others, or say thousands=comma"),
-        (["12,5", "1.234"], r"line 3: '1.234' .* or say thousands=point"),
-        (["12,5", "12.5"], r"'12,5' has a decimal comma, but '12.5' \(line 3\) a decimal point; .*decimal="),
+        (["1,234"], r"line 2: '1,234' in column 'a' may be 1.234 or 1234: give decimal=comma or thousands=comma"),
+        (["12.345", "7"], r"line 2: '12.345' .* give decimal=point or thousands=point"),
+        (["12.5", "41,250"], r"line 3: '41,250' .* write it like the others, or give thousands=comma"),
+        (["12,5", "1.234"], r"line 3: '1.234' .* or give thousands=point"),
+        (["12,5", "12.5"], r"'12,5' has a decimal comma, but '12.5' \(line 3\) has a decimal point; .*decimal="),
         (["12.34.56"], "line 2: '12.34.56' in column 'a' is not a number"),
         (["1_000"], "is not a number"),
         (["0x1F"], "is not a number"),
@@ -128,7 +128,7 @@ def test_lines_that_hold_no_readings():
 
 def test_the_names_in_another_line():
     text = "Plant A\nJanuary\ntime;load\n1;2\n3;4\n"
-    with pytest.raises(InvalidInput, match="say header_line=3"):
+    with pytest.raises(InvalidInput, match="give header_line=3"):
         read_table(text, "plant.csv")
     assert read_table(text, "plant.csv", header_line=3).names == ["time", "load"]
     assert read_table("# time load\n1 2\n", "a.csv", header_line=1, separator=" ").names == ["time", "load"]
@@ -143,12 +143,12 @@ def test_the_names_in_another_line():
         ("a,b,,\n1,2,,\n12,,\n", "line 3: 3 cells"),
         ('a,b\n"1,2\n3,4\n', "quotation marks do not fit"),
         ('t,n\n1,"stopped\n2,x\n3,"went on"\n', "quotation marks do not fit"),
-        ("a,b,\n1,2,3\n", "line 2: '3' stands in column 3, which has no name"),
+        ("a,b,\n1,2,3\n", "line 2: '3' is in column 3, which has no name"),
         (
             "a,b;c\n1,2;3\n",
             "may be separated by comma or semicolon; say which: separator=comma, or separator=semicolon",
         ),
-        ("a,b\n", "holds no rows"),
+        ("a,b\n", "contains no rows"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_line(text, message):
@@ -165,7 +165,7 @@ def test_a_note_may_have_several_lines():
 
 def test_separators_by_name():
     assert [checked_separator(word) for word in ("comma", "Tab", ";", "\\t")] == [",", "\t", ";", "\t"]
-    with pytest.raises(InvalidInput, match="separator 'x' separates no cells"):
+    with pytest.raises(InvalidInput, match="separator 'x' cannot separate cells"):
         checked_separator("x")
 
 
@@ -181,7 +181,7 @@ def test_units_in_headers():
     assert find_column(table, "Load") == 1
     with pytest.raises(InvalidInput, match=r"the columns 2 \('Load'\) and 3 \('load'\) may both be 'LOAD'"):
         find_column(table, "LOAD")
-    with pytest.raises(InvalidInput, match=r"no column 'powr'; there are .* did you mean 'power"):
+    with pytest.raises(InvalidInput, match=r"no column 'powr'; its columns are .* did you mean 'power"):
         find_column(table, "powr")
 
 
@@ -218,11 +218,11 @@ def test_the_hour_that_comes_twice():
     ]
     shuffled = [night[k] for k in (3, 0, 5, 1, 4, 2)]
     with pytest.raises(
-        InvalidInput, match=r"line 2: .* comes twice in Europe/Oslo, .*; sort them, or write times with"
+        InvalidInput, match=r"line 2: .* occurs twice in Europe/Oslo, .*; sort them, or write times with"
     ):
         local(shuffled)
     _, note = read_times(["2024-10-27 02:00"], "time", "plant.csv", timezone="Europe/Oslo")
-    assert "1 in the hour that comes twice stand once" in note
+    assert "1 in the hour that occurs twice are there only once" in note
 
 
 def test_the_hour_that_is_missing():

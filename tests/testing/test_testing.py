@@ -31,7 +31,7 @@ def test_check_tree_catches_edges_that_fall_too_slowly():
 
 
 def test_check_tree_catches_another_problem():
-    with pytest.raises(AssertionError, match="the tree has 2 leaves, the problem 3 actions"):
+    with pytest.raises(AssertionError, match="the tree has 2 leaves, but the problem has 3 actions"):
         hc.testing.check_tree(hc.frt_tree(hc.Problem([0.0, 1.0])), hc.Problem([0.0, 1.0, 2.0]))
 
 
@@ -350,7 +350,7 @@ class GrowingDescription(Broken):
         (HalfState, "a restored model differs from the one saved"),
         (RoundedState, "a restored model differs from the one saved"),
         (LosesWhatWaits, "restored and told the same, it differs"),
-        (PickledState, "the state must hold arrays of numbers or text, but 'model'"),
+        (PickledState, "the state must consist of arrays of numbers or text, but 'model'"),
         (LiveState, "learning changed 'count' of a state that was saved before"),
         (OtherTable, "costs_at differs"),
         (FlatTable, r"costs_at gave shape \(12,\) for 2 contexts and 6 actions"),

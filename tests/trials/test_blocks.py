@@ -39,7 +39,7 @@ def test_only_whole_pairs_count():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"arm": [0, 0, 0, 0]}, "blocks 0 and 1 are a pair and have the same arm"),
+        ({"arm": [0, 0, 0, 0]}, "blocks 0 and 1 are a pair but have the same arm"),
         ({"arm": [0, 1, 1, 0]}, "block 0 has rounds of both arms"),
         ({"arm": [0, 0, 2, 2]}, "got 2 in round 2"),
         ({"block": [1, 1, 0, 0]}, "sort the rounds by time"),

@@ -132,7 +132,7 @@ def test_a_plan_from_readings_keeps_the_order_of_what_they_leave_unexplained():
     assert math.isnan(plan.learning)
     assert {design.block for design in plan.designs} <= set(LENGTHS)
     assert plan.expected == pytest.approx(paths.gain)
-    with pytest.raises(InvalidInput, match="give the contexts"):
+    with pytest.raises(InvalidInput, match="give contexts="):
         plan_trial(policy, policy, hc.SyntheticWorld.sample(seed=1, grid=3, contexts=2))
     with pytest.raises(InvalidInput, match="noise must be 0 or more"):
         plan_trial(policy, policy, world, noise=-1.0)

@@ -128,7 +128,7 @@ def test_a_trial_goes_on_after_other_prices(tmp_path):
 def test_a_record_without_a_trial_is_said_to_have_none(tmp_path):
     with hc.Controller(hc.gp_md(LINE), log=tmp_path / "a.log") as controller:
         controller.ask(context=[0.1])
-    with pytest.raises(InvalidInput, match=r"a\.log holds no trial; one is made with hc\.trial"):
+    with pytest.raises(InvalidInput, match=r"a\.log contains no trial; begin one with hc\.trial"):
         read_trial(tmp_path / "a.log")
 
 
@@ -157,7 +157,7 @@ def test_the_report_says_what_is_odd(tmp_path):
     said = summary(found, answer(found.blocks))
     assert "The reference is missing in 30 of 60 rounds; it helps only if both blocks have it." in said
     began = found.began[20].replace("T", " ")[:16]
-    assert any(words.startswith(f"One pair of blocks, which began at {began} UTC, makes more") for words in said)
+    assert any(words.startswith(f"One pair of blocks, which began at {began} UTC, causes more") for words in said)
     constant = replace(found, blocks=replace(found.blocks, reference=np.full(60, 7.0)))
     assert "The reference was 7 in every round, so it does not help." in summary(constant, answer(constant.blocks))
 

@@ -78,7 +78,7 @@ def test_one_week_is_one_week(table):
 
 def test_a_single_turbine_has_no_wakes_to_steer():
     alone = Farm("Lonely", ("T1",), np.zeros(1), np.zeros(1), np.full(1, 82.0))
-    with pytest.raises(InvalidInput, match="Lonely has one turbine, which stands in no wake"):
+    with pytest.raises(InvalidInput, match="Lonely has one turbine, so there is no wake to steer"):
         build_table(SimpleNamespace(farm=alone))
 
 
@@ -191,7 +191,7 @@ def test_prices_of_a_degree(price, kwh_price, kwh):
 @pytest.mark.parametrize(
     ("price", "message"),
     [
-        ("0.02 EUR per degree", "say what a kWh is worth"),
+        ("0.02 EUR per degree", "give the value of a kWh"),
         ("0.5 kWh", "does not say what it is paid for"),
         (-1.0, "must be above 0"),
         ([1, 2], "2 prices of a degree for 4 turbines"),
@@ -287,7 +287,7 @@ def test_offsets_that_nobody_computed_need_floris(table, winter):
     ("given", "message"),
     [
         ({"policies": ("lokup",)}, "did you mean lookup"),
-        ({"folds": 1}, "at least two parts"),
+        ({"folds": 1}, "folds must be 2 or more"),
         ({"noise": 2.0}, "from 0 to below 1"),
         ({"hysteresis": (-1.0,)}, "numbers above 0"),
     ],
@@ -403,7 +403,7 @@ def test_no_policy_turns_farther_than_a_nacelle_can(table, winter, end):
 
 
 def test_a_record_of_calm_is_refused(table, winter):
-    with pytest.raises(InvalidInput, match="no wind of it reaches 3 m/s"):
+    with pytest.raises(InvalidInput, match="no wind in it reaches 3 m/s"):
         backtest(
             table, replace(winter, speed=np.full(len(winter), 1.0)), Study(policies=("lookup",), front=(), folds=2)
         )

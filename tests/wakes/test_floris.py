@@ -90,7 +90,7 @@ def test_wake_parameters_can_be_changed(model):
     other = hc.wakes.FlorisModel(hc.wakes.bundled_farm_file(), changes={"ka": 1.3})
     still = np.zeros((1, 4))
     assert other.power(158.0, 8.0, still).sum() != pytest.approx(model.power(158.0, 8.0, still).sum(), rel=1e-4)
-    with pytest.raises(InvalidInput, match="has no parameter 'kx'; it has"):
+    with pytest.raises(InvalidInput, match="has no parameter 'kx'; its parameters are"):
         hc.wakes.FlorisModel(hc.wakes.bundled_farm_file(), changes={"kx": 1.3})
 
 

@@ -349,7 +349,7 @@ def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
     again = run_backtest(wind_data(), plan=QUICK).policy("wind-planner")  # as another program would
     verified = hc.audit.verify(path, again)
     assert (verified.decisions, verified.differences) == (24, ())
-    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, wind-planner"):
+    with pytest.raises(InvalidInput, match="policy 'magic' is not known; choose one of fixed, wind-planner"):
         found.policy("magic")
 
 
@@ -434,7 +434,7 @@ def test_fitted_hyperparameters_and_periodic_hours():
     found = run_backtest(wind_data(24 * 10), plan=plan)
     assert found.backtest.verdict == "too few"
     assert np.isfinite(found.backtest.line("gp-md").net)
-    with pytest.raises(InvalidInput, match="needs history"):
+    with pytest.raises(InvalidInput, match="needs a history"):
         backtest(Setting(small_world(), hyperparameters="fitted"), ["gp-md"])
 
 

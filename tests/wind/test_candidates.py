@@ -131,17 +131,17 @@ def test_every_climate_keeps_its_own_account_of_what_altitudes_are_worth():
 
 def test_what_is_refused():
     belief = told(Candidates((GENERAL,)).posterior(PROBLEM), drawn(3))
-    with pytest.raises(InvalidInput, match="time goes on: 1 is before 2"):
+    with pytest.raises(InvalidInput, match="the time 1 is before the last measurement, at 2"):
         belief.condition(0, 1.0, 8.0)
     with pytest.raises(InvalidInput, match="hours since 1970"):
         belief.predict(np.nan)
     with pytest.raises(InvalidInput, match="gauge_noise must be 0 or more"):
         Candidates((GENERAL,), gauge=-1.0)
-    with pytest.raises(InvalidInput, match="means is missing or of another shape"):
+    with pytest.raises(InvalidInput, match="means is missing or has another shape"):
         belief.restore({name: array for name, array in belief.state().items() if name != "means"})
-    with pytest.raises(InvalidInput, match="number 9 is said to lead"):
+    with pytest.raises(InvalidInput, match="number 9 leads"):
         belief.restore(belief.state() | {"leader": np.array(9)})
-    with pytest.raises(InvalidInput, match="about the same altitudes"):
+    with pytest.raises(InvalidInput, match="have the same altitudes"):
         Candidates.from_data(Candidates((GENERAL,)).to_data() | {"altitudes": [1.0]})
 
 

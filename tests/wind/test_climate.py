@@ -125,9 +125,9 @@ def test_it_says_what_it_learned():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t, v: (t[:50], v[:50]), "covers 50 hours; a climate needs 72"),
+        (lambda t, v: (t[:50], v[:50]), "covers 50 hours, but a climate needs 72"),
         (lambda t, v: (t[::-1], v), "hours must ascend"),
-        (lambda t, v: (t, np.where(v > v[5, 0], v, np.nan)), "all speeds be finite"),
+        (lambda t, v: (t, np.where(v > v[5, 0], v, np.nan)), "all speeds must be finite"),
         (lambda t, v: (t, v[:, :3]), "one column per altitude"),
         (lambda t, v: (t, np.full_like(v, 7.0)), "never changes"),
         (lambda t, v: (t[0] + np.arange(len(t)) ** 1.3, v), "times of the history have another"),

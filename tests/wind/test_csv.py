@@ -91,7 +91,7 @@ def test_zones(tmp_path: Path) -> None:
     assert any("read as UTC (timezone=" in note for note in load(plain).notes)
     with pytest.raises(InvalidInput, match="'Mars/Olympus' is not known"):
         load(plain, timezone="Mars/Olympus")
-    with pytest.raises(InvalidInput, match="holds local times; say which with timezone="):
+    with pytest.raises(InvalidInput, match="contains local times; give their zone"):
         load(written(tmp_path, table("local_time,ws_10m,ws_100m")))
     mixed = table("time,ws_10m,ws_100m").replace("2020-06-01T02:00", "2020-06-01T02:00Z")
     with pytest.raises(InvalidInput, match="some times carry a zone"):
@@ -103,7 +103,7 @@ def test_local_time_shows_when_clocks_change(tmp_path: Path) -> None:
     local = ["00:00", "01:00", "02:00", "02:00", "03:00", "04:00"]
     text = "time,ws_10m,ws_100m\n" + "".join(f"2020-10-25T{clock},{i},{i}\n" for i, clock in enumerate(local))
     path = written(tmp_path, text)
-    with pytest.raises(InvalidInput, match=r"comes twice.*timezone="):
+    with pytest.raises(InvalidInput, match=r"occurs twice.*timezone="):
         load(path)
     oslo = load(path, timezone="Europe/Oslo")
     np.testing.assert_array_equal(oslo.time, np.datetime64("2020-10-24T22:00", "s") + 3600 * np.arange(6))
@@ -174,7 +174,7 @@ def test_sorted_each_time_once_and_joined(tmp_path: Path) -> None:
     two = written(tmp_path, "time,ws_10m\n2020-01-01T02:00Z,7\n2020-01-01T03:00Z,8\n", "b.csv")
     data = load([two, one])
     assert data.speed[:, 0].tolist() == [1.0, 7.0, 8.0]
-    assert any("2 repeated times dropped" in note for note in data.notes)
+    assert any("2 repeated times were dropped" in note for note in data.notes)
     assert len(load(str(tmp_path / "*.csv"))) == 3
     with pytest.raises(InvalidInput, match="no file matches"):
         load(tmp_path / "c*.csv")
@@ -195,7 +195,7 @@ def test_broken_files_say_so_in_one_line(tmp_path: Path) -> None:
     good = csv_text()
     cases = {
         "": "is empty",
-        "time,ws_10m\n": "holds no rows",
+        "time,ws_10m\n": "contains no rows",
         "hello\nworld\n": "no column is a wind speed",
         "time,ws_10m\nyesterday,5\n": "'yesterday' is not a time",
         "time,ws_10m\n2020-01-01,fast\n": "line 2: 'fast' in column 'ws_10m' is not a number",

@@ -104,7 +104,7 @@ def test_hours_never_go_back():
 def test_wrong_options_and_states():
     with pytest.raises(InvalidInput, match="scale must be positive"):
         ExpectedEnergy(CLIMATE, PROBLEM, paper_curve(), 0.0)
-    with pytest.raises(InvalidInput, match="not the state of a wind filter"):
+    with pytest.raises(InvalidInput, match="not a saved state of a wind filter"):
         model_of().restore({})
 
 

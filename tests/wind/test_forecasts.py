@@ -92,7 +92,7 @@ def test_open_meteo(tmp_path):
     assert fitted_skill([found], [RECORD]).day == pytest.approx(2.0, abs=0.01)
     answer["hourly"].pop("wind_speed_100m_previous_day1")
     path.write_text(json.dumps(answer))
-    with pytest.raises(InvalidInput, match="ask the API for previous runs"):
+    with pytest.raises(InvalidInput, match="Previous Runs API"):
         read_forecasts(path)
     path.write_text('{"error": true}')
     with pytest.raises(DamagedFile, match="not an answer of Open-Meteo"):
@@ -123,14 +123,14 @@ def test_ecmwf_open_data(tmp_path):
     assert high.time.astype(str).tolist()[1] == "2010-07-01T03:00:00"
     column = high.speed[:, high.heights.tolist().index(100)]
     assert column == pytest.approx(np.hypot(3.0, [4.0, 7.0, 10.0]), abs=1e-4)
-    with pytest.raises(InvalidInput, match="say which with lat= and lon="):
+    with pytest.raises(InvalidInput, match="choose one with lat= and lon="):
         read_forecasts(path)
 
 
 def test_forecasts_of_another_time_are_refused():
     early = made_up(runs=5)
     elsewhere = Forecasts(early.time - np.timedelta64(3650, "D"), early.lead, HEIGHTS, early.speed, "old.csv")
-    with pytest.raises(InvalidInput, match=r"0 forecasts match hours and heights .* give wind of the same time"):
+    with pytest.raises(InvalidInput, match=r"0 forecasts match hours and heights .* Give wind of the same time"):
         fitted_skill([elsewhere], [RECORD])
 
 

@@ -183,7 +183,7 @@ def test_telling_the_same_profile_again_is_fine_and_another_is_not(policy):
         (([0.0, 80.0], [7.0, 8.0]), "greater than 0"),
         (([40.0, 80.0], [-7.0, 8.0]), "0 or more"),
         (([40.0, 80.0], ["x", 8.0]), "must be numbers"),
-        (([1.0, 8.0], [7.0, 8.0]), "reaches none of the settings, 60 to 300; its heights are 1 to 8"),
+        (([1.0, 8.0], [7.0, 8.0]), "covers none of the settings, 60 to 300 m; its heights are 1 to 8 m"),
         ({"heights": [40.0]}, "a profile has heights and speeds"),
         (3.0, "a pair of lists"),
     ],
@@ -261,7 +261,7 @@ def test_a_forecast_ends_where_it_says_nothing(speed):
     ("changes", "message"),
     [
         ({"times": ["2022-04-01T00:00"]}, "does not say its zone"),
-        ({"speeds": [[1.0] * 5]}, "one row of speeds for each of its times"),
+        ({"speeds": [[1.0] * 5]}, "one row of speeds for each of them"),
         ({"speeds": [[1.0], [1.0, 2.0]]}, "must be numbers, all rows of the same length"),
         ({"heights": [100.0, 200.0, 220.0, 230.0, 250.0]}, "nothing of the forecast can be used"),
         ({"std": -1.0}, "std must be 0 or more"),
@@ -324,7 +324,7 @@ def test_the_airspace_is_obeyed(policy, speed):
 @pytest.mark.parametrize(
     ("within", "message"),
     [
-        ((500.0, 600.0), "no setting lies within 500 to 600"),
+        ((500.0, 600.0), "no setting lies between 500 and 600"),
         ((1.0,), "must be the lowest and the highest"),
         ("ab", "must be"),
     ],
@@ -340,7 +340,7 @@ def test_a_wind_record_cannot_be_replayed_and_says_why(policy, speed, tmp_path):
         for t in range(3):
             controller.tell(controller.ask(HOUR + t).id, float(speed[t, 2]))
     with pytest.raises(
-        InvalidInput, match="cannot be replayed: the model of Wind planner does not answer about rounds"
+        InvalidInput, match="cannot be replayed: the model of Wind planner cannot estimate the costs of past rounds"
     ):
         hc.replay(tmp_path / "kite.log", "gp-md")
 

@@ -99,7 +99,7 @@ def test_wtg_takes_the_table_of_the_standard_density(tmp_path):
         ("<a/>", "no WindTurbineGenerator"),
         ("no xml", "is not XML"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "document type"),
-        (WTG.replace('WindSpeed="12"', 'WindSpeed="x"'), "no number"),
+        (WTG.replace('WindSpeed="12"', 'WindSpeed="x"'), "not a number"),
     ],
 )
 def test_bad_wtg(tmp_path, text, match):
@@ -132,7 +132,7 @@ def test_family_from_csv(tmp_path, family):
 def test_family_between_its_altitudes(family):
     there = family.onto([50, 125, 350])
     assert there.power(np.full((2, 3), 8.0)) == pytest.approx(np.array([[40, 42.5, 32.5]] * 2))
-    with pytest.raises(InvalidInput, match="from 50 to 500 m, and 10 to 600 m"):
+    with pytest.raises(InvalidInput, match="from 50 to 500 m, but 10 to 600 m"):
         family.onto([10, 600])
     with pytest.raises(InvalidInput, match="each of 3 altitudes"):
         family.power([8.0, 9.0])
@@ -219,7 +219,7 @@ def test_altitudes_that_make_no_choice(wanted):
 
 def test_later_history_is_refused_unless_allowed():
     test, history = bundled("history").between("2009-01-01", "2009-03-15"), bundled("history")
-    with pytest.raises(InvalidInput, match=r"may not know the wind to come.*allow_later_history=True"):
+    with pytest.raises(InvalidInput, match=r"may not know future wind.*allow_later_history=True"):
         run_backtest(test, history, SHORT)
     plan = replace(SHORT, end=None, policies=("fixed",), allow_later_history=True)
     result = run_backtest(test, history, plan)

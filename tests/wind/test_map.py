@@ -274,11 +274,11 @@ def test_what_cannot_be_a_map(tmp_path, continent):
     table.write_text("time,10 m,100 m\n2010-01-01T00:00Z,5,6\n")
     with pytest.raises(InvalidInput, match="of one site"):
         wind_map([str(table)], PLAN, tmp_path / "map")
-    with pytest.raises(InvalidInput, match="none of the files holds wind"):
+    with pytest.raises(InvalidInput, match="none of the files contains wind"):
         lattice([continent[0]])
     with pytest.raises(InvalidInput, match="no machine is called 'kyte'"):
         wind_map(continent, MapPlan("kyte"), tmp_path / "map")
-    with pytest.raises(InvalidInput, match="two or more from a lowest"):
+    with pytest.raises(InvalidInput, match="two or more altitudes"):
         wind_map(continent, MapPlan(low=500.0, high=100.0), tmp_path / "map")
     with pytest.raises(InvalidInput, match="movement 'cheap' is not known"):
         wind_map(continent, MapPlan(movement="cheap"), tmp_path / "map")

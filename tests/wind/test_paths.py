@@ -47,7 +47,7 @@ def test_a_saved_policy_flies_as_it_did(site, tmp_path):
 
 
 def test_a_policy_that_is_told_no_wind_cannot_fly(site):
-    with pytest.raises(InvalidInput, match="is told no wind speeds"):
+    with pytest.raises(InvalidInput, match="does not measure wind speeds"):
         policy_paths(hc.gp_md(hc.Problem([50.0, 100.0])), hc.wind.bundled("test"))
 
 

@@ -104,7 +104,7 @@ def test_a_unit_in_the_header_is_obeyed(header, rows, at_twelve, tmp_path):
 def test_an_unlikely_power_without_a_unit_is_a_warning(rows, likely, tmp_path):
     path = tmp_path / "machine.csv"
     path.write_text(f"speed,power\n{rows}")
-    with pytest.warns(UnitWarning, match="says no unit of power, so it is read as kW") as raised:
+    with pytest.warns(UnitWarning, match="does not state the unit of power, so it is read as kW") as raised:
         read_curve(path)
     assert likely in str(raised[0].message)
 

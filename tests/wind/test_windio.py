@@ -95,14 +95,14 @@ def test_a_backtest_on_it(tmp_path):
     [
         (
             ("height: [50, 200]", "heights: [50, 200]"),
-            "no height in wind_resource; a choice of altitude needs",
+            "wind_resource has no height; altitude control needs",
         ),
-        (("'2023-07-25T00:00:00Z'", "0"), "time holds numbers"),
+        (("'2023-07-25T00:00:00Z'", "0"), "time contains numbers"),
         (("[2, 6]", "[2]"), "all rows of the same length"),
-        (("[3, 3.3]]", "[3, 3.3], [1, 1]]"), r"shape \(4, 2\), and there are 3 times and 2 heights"),
-        (("height: [50, 200]", "height: [50, 50]"), "two or more above 0, each once"),
-        (("  time: ", "  weibull_a: [1]\n  times: "), "holds weibull_a without times"),
-        (("wind_resource:", "wind_resource: !include nothing.nc\nother:"), "there is no such file beside it"),
+        (("[3, 3.3]]", "[3, 3.3], [1, 1]]"), r"shape \(4, 2\), but there are 3 times and 2 heights"),
+        (("height: [50, 200]", "height: [50, 50]"), "two or more different ones above 0"),
+        (("  time: ", "  weibull_a: [1]\n  times: "), "contains weibull_a without times"),
+        (("wind_resource:", "wind_resource: !include nothing.nc\nother:"), "there is no such file in its folder"),
         (("name: A", "name: [A"), "is not YAML"),
     ],
 )

@@ -311,7 +311,7 @@ def test_operators_leave_and_come_back(cases):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda case: plants.operate(hc.stationary(hc.Problem([0.0, 1.0])), case), "2 actions but the plant 56"),
+        (lambda case: plants.operate(hc.stationary(hc.Problem([0.0, 1.0])), case), "2 actions, but the plant has 56"),
         (lambda case: case.reading(0, 99), "99"),
         (lambda case: case.reading(-1, 0), "the rounds of this case are 0 to 671, got -1"),
         (lambda case: plants.table(case.problem, case.plant.edges, rounds=0), "rounds must be positive, got 0"),

@@ -238,7 +238,7 @@ def test_a_run_survives_a_process_pool():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"policy": policies.stationary(LINE)}, "3 actions but the world 25"),
+        ({"policy": policies.stationary(LINE)}, "3 actions, but the world has 25"),
         ({"contexts": [[np.nan]]}, "row 0 is"),
         ({"contexts": [0.123]}, "not one of the 6 contexts"),
         ({"start": 25}, "action 25 is not an index"),
@@ -263,7 +263,7 @@ def test_bad_arguments_are_named(changed, message):
 def test_a_world_with_the_wrong_number_of_costs_is_named():
     ragged = TableWorld(np.zeros((2, 3)))
     ragged.costs = lambda t, context: np.zeros(3 - t)
-    with pytest.raises(InvalidInput, match=r"shape \(2,\) in round 1; it has 3 actions"):
+    with pytest.raises(InvalidInput, match=r"shape \(2,\) in round 1, but it has 3 actions"):
         simulate(policies.stationary(LINE), ragged, np.zeros(2))
 
 

@@ -43,12 +43,12 @@ class Csv:
     @classmethod
     def read(cls, path: Path) -> Csv:
         """Read a file; empty lines and lines that begin with # are left out."""
-        refuse_record(path, "a CSV is what is read here")
+        refuse_record(path, "this command reads a CSV file")
         if path.is_dir():
-            raise InvalidInput(f"cannot read {path}: Is a directory")
+            raise InvalidInput(f"cannot read {path}: it is a folder; name a CSV file in it")
         text = read_text(path, str(path)).text
         if not text.strip():
-            raise InvalidInput(f"{path} is empty")
+            raise InvalidInput(f"{path} is empty; give a CSV file with at least one row")
         table = read_table(text, str(path), fewest=1)
         rows = list(zip(*([str(cell) for cell in column] for column in table.cells), strict=True))
         header, lines = tuple(table.names), list(table.lines)
@@ -57,14 +57,14 @@ class Csv:
             lines.insert(0, table.header_line)
             header = ()
         if not rows:
-            raise InvalidInput(f"{path} has a header and no rows")
+            raise InvalidInput(f"{path} has a header line but no rows; give a file with at least one row")
         return cls(path, header, tuple(rows), tuple(lines), table.separator)
 
     def texts(self, name: str) -> list[str]:
         """Return the cells of a column, by its name."""
         if name not in self.header:
-            there = ", ".join(self.header) if self.header else "no header line"
-            raise InvalidInput(f"{self.path} has no column {name!r}; there are {there}")
+            there = f"its columns are {', '.join(self.header)}" if self.header else "it has no header line; add one"
+            raise InvalidInput(f"{self.path} has no column {name!r}; {there}")
         place = self.header.index(name)
         return [row[place] for row in self.cells]
 

@@ -348,7 +348,7 @@ def _advice(
     total = 2 * turns * hold
     spent = f"about {total * step_hours / 24:.0f} days" if step_hours else f"about {total:,} readings"
     return (
-        f"Change the setting by a plan, whatever the conditions: {settings} in turn with "
+        f"Change the setting according to a plan, whatever the conditions: {settings} in turn with "
         f"{_shown_value(problem, usual)}, {length} at a time, at least {turns} times each ({spent}). Make sure that "
         f"this covers {' and '.join(where)}.",
         "Draw the order at random, for example with a coin for each turn, and write it down. Then run the backtest "

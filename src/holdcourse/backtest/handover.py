@@ -58,14 +58,17 @@ def plant_policy(
     world, rho = found.world, found.world.rho
     if name is None:
         if found.judged is None:
-            raise InvalidInput("no policy that could run at the plant was tried, so there is none to save")
+            raise InvalidInput(
+                "no policy that could run at the plant was tried, so there is none to save; add one, such as "
+                "recommended"
+            )
         name = found.judged.policy
     line = found.line(name)
     tells = found.support is None or found.support.enough
     if as_judged and rho != 1.0:
         raise InvalidInput(
-            f"with rho={rho:g} the policy was judged on weighted costs, which a plant does not measure; save what "
-            "would run from now on, or divide the costs of moving by rho instead and judge again"
+            f"with rho={rho:g} the policy was judged on weighted costs, which a plant does not measure; save it "
+            "without as_judged=True, or divide the costs of moving by rho instead and judge again"
         )
     if as_judged:
         policy = make(name, world.problem, known_to_learners(world), {})

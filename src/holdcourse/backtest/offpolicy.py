@@ -141,33 +141,35 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
     trial = "To find out what it would cost, run a trial of the two"
     if t < FEWEST_ROUNDS:
         return (
-            f"only {t} rounds were drawn, done as drawn and measured; {FEWEST_ROUNDS} are needed. Record more of them"
+            f"only {t} rounds were drawn at random, ran as drawn and were measured; {FEWEST_ROUNDS} are needed. "
+            "Record for longer"
         )
     certain = float((probable.max(axis=1) > CERTAIN).mean())
     if certain > MOST_CERTAIN:
         return (
-            f"the record's decisions were not drawn at random (in {certain:.0%} of the rounds there was only one), so "
-            f"nothing in it tells what something else would have cost. {trial}, or record with a policy that draws"
+            f"the record's decisions were not drawn at random (in {certain:.0%} of the rounds there was only one "
+            f"choice), so it cannot tell what another policy would have cost. {trial}, or record with a policy that "
+            "draws at random"
         )
     unseen = float((other * (probable < LEAST_PROBABLE)).sum(axis=1).mean())
     if unseen > MOST_UNSEEN:
         return (
-            f"in {unseen:.0%} of the rounds the other policy would have done what the recorded one could hardly have "
-            f"drawn, so nothing tells what that costs. {trial}"
+            f"in {unseen:.0%} of the rounds the other policy would have chosen a setting that the recorded one would "
+            f"hardly ever have drawn, so the record cannot tell what that costs. {trial}"
         )
     rounds = np.arange(t)
     weights = other[rounds, taken] / probable[rounds, taken]
     visits = visits_of(weights, taken)
     if visits < FEWEST:
         return (
-            f"what was drawn agrees too rarely with what the other policy would have done: the record counts like "
-            f"{visits:.0f} separate visits to its choices, and {FEWEST:.0f} are needed. Record for longer, or run a "
-            "trial of the two"
+            "the recorded settings agree too rarely with those that the other policy would have chosen: the record "
+            f"counts like {visits:.0f} separate visits to its choices, and {FEWEST:.0f} are needed. Record for longer, "
+            "or run a trial of the two"
         )
     if not WEIGHED[0] <= weights.mean() <= WEIGHED[1]:
         return (
-            f"what was drawn agrees with the other policy {weights.mean():.1f} times as often as the probabilities "
-            "say, so that chance would decide the answer. Record for longer, or run a trial of the two"
+            f"the recorded settings agree with the other policy {weights.mean():.1f} times as often as the "
+            "probabilities predict, so chance would decide the answer. Record for longer, or run a trial of the two"
         )
     return None
 

@@ -29,7 +29,7 @@ from holdcourse.tables.times import HOUR, is_time, is_unix
 
 Array: TypeAlias = NDArray[np.float64]
 
-METER = "it never falls: is it a meter? Consumption is the difference of two rows; make a column of that"
+METER = "it never falls: is it a meter? Then add a column with the consumption, the difference of two rows"
 MOST_GAPS = 5  # gaps named one by one; the rest is counted
 MOSTLY = 0.9  # share of cells that makes a column one of numbers, or of times
 RARELY = 5  # rows per setting, on average, in a column that may be the setting
@@ -286,12 +286,15 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
     """Return what looks wrong about the numbers of a column."""
     found = []
     if len(finite) < 0.8 * rows:
-        found.append(f"{100 * (1 - len(finite) / rows):.0f} % is missing")
+        found.append(f"{100 * (1 - len(finite) / rows):.0f} % of the values are missing")
     if len(finite) > 2 and np.ptp(finite) == 0:
-        found.append(f"is {finite[0]:g} in every row")
+        found.append(f"it is {finite[0]:g} in every row")
         return found
     odd = suspects(finite) if suspicious else []
-    found += [f"{number:g} occurs {count} times, far from all others: missing={number:g}?" for number, count in odd]
+    found += [
+        f"{number:g} occurs {count} times, far from all others: if it means missing, give missing={number:g}"
+        for number, count in odd
+    ]
     plain = finite[~np.isin(finite, [number for number, _ in odd])]
     low, high = np.percentile(plain, [25, 75])
     if high > low:
@@ -304,7 +307,7 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
     if len(np.unique(finite)) > 0.2 * len(finite):
         longest = _longest_run(finite)
         if longest >= STUCK:
-            found.append(f"stands still for {longest} rows in a row: was the sensor stuck?")
+            found.append(f"it does not change for {longest} rows: was the sensor stuck?")
     return found
 
 

@@ -123,7 +123,7 @@ class Readings:
         >>> table = {"load": range(9), "setting": [6, 8] * 4 + [6], "kW": [3, 4, 5, 3, 4, 40_000, 4, 5, 3]}
         >>> readings = hc.read_readings(table, action="setting", cost="kW", context="load").believable()
         >>> len(readings), readings.notes
-        (8, ('1 reading is left out, off by orders of magnitude: 40000 in row 5; the median is 4',))
+        (8, ('1 reading is off by orders of magnitude and left out: 40000 in row 5; the median is 4',))
         """
         y = self.history.measurements
         wrong = absurd(y)
@@ -140,7 +140,7 @@ class Readings:
             lines=self.lines[kept],
             notes=(
                 *self.notes,
-                f"{are} left out, off by orders of magnitude: {told}{more}; the median is {np.median(y):.4g}",
+                f"{are} off by orders of magnitude and left out: {told}{more}; the median is {np.median(y):.4g}",
             ),
         )
 
@@ -158,7 +158,8 @@ class Readings:
         if isinstance(self.values, list):
             if isinstance(metric, str):
                 raise InvalidInput(
-                    f"column {self.action!r} holds names ({', '.join(self.values[:4])}); give a matrix= of move costs"
+                    f"column {self.action!r} contains names ({', '.join(self.values[:4])}), so the cost of a move "
+                    "cannot be computed from distances; give a matrix= of switching costs"
                 )
             return Problem(None, metric, labels=list(self.values), **options)
         return Problem(self.values, metric, scale=scale if isinstance(metric, str) else 1.0, **options)
@@ -247,7 +248,7 @@ def _check_given(**given: Any) -> None:
     if not isinstance(context, str) and not (
         isinstance(context, Sequence) and all(isinstance(text, str) for text in context)
     ):
-        raise InvalidInput(f"context must be names of columns, got {context!r}")
+        raise InvalidInput(f"context must be the names of columns, such as ['load', 'outdoor'], got {context!r}")
     if given["bins"] is not None:
         whole_number(given["bins"], "bins=", 2)
         if given["bins"] > MOST_ACTIONS:
@@ -268,7 +269,7 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
     if isinstance(source, str | os.PathLike | FileContent):
         path = source if isinstance(source, FileContent) else Path(source)
         if isinstance(path, Path):
-            refuse_record(path, "readings are a CSV, an Excel sheet or a Parquet file")
+            refuse_record(path, "readings come from a CSV, an Excel sheet or a Parquet file")
         if options.get("separator") is not None:
             options["separator"] = checked_separator(str(options["separator"]))
         table, note = read_file(path, **options)
@@ -278,7 +279,7 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
     units = units_row(table) if len(table.lines) > 1 else None
     if units is not None:
         names = [f"{name} [{units[k]}]" if k in units else name for k, name in enumerate(table.names)]
-        notes.append(f"{table.unit} {table.lines[0]} holds the units")
+        notes.append(f"{table.unit} {table.lines[0]} contains the units")
         table = without_first_row(replace(table, names=names))
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes
@@ -453,14 +454,14 @@ def read_terms(table: Table, texts: Sequence[str]) -> list[Term]:
         for piece in pieces:
             if not piece.strip():
                 raise InvalidInput(
-                    f"there is an empty name in context {text!r}; write names with single commas between"
+                    f"there is an empty name in context {text!r}; write names with single commas between them"
                 )
             terms.append(_term(table, piece.strip()))
     doubled = [term.text for k, term in enumerate(terms) if term.text in [other.text for other in terms[:k]]]
     if doubled:
         raise InvalidInput(f"context {doubled[0]!r} is given twice; leave one out")
     if not terms:
-        raise InvalidInput("give at least one context= column: what was known before each decision")
+        raise InvalidInput("no context is given; give context= at least one column that was known before each decision")
     return terms
 
 
@@ -472,7 +473,9 @@ def _term(table: Table, text: str) -> Term:
         if len(two) == 2:
             return Term(text, (_part(table, two[0]), _part(table, two[1])))
         if len(two) > 2:
-            raise InvalidInput(f"context {text!r} takes more than one difference; write two contexts, or a column")
+            raise InvalidInput(
+                f"context {text!r} takes more than one difference; write two contexts, or add a column to the file"
+            )
     return Term(text, (_part(table, text),))
 
 
@@ -480,10 +483,12 @@ def _part(table: Table, text: str) -> tuple[int, int, str]:
     lagged = None if has_column(table, text) else LAG.fullmatch(text.strip())
     if lagged is None:
         if "@" in text and not has_column(table, text):
-            raise InvalidInput(f"context {text!r} is not understood; write a reading before as load@-1 or load@-24h")
+            raise InvalidInput(
+                f"context {text!r} is not understood; write an earlier reading like load@-1 or load@-24h"
+            )
         return find_column(table, text), 0, ""
     if int(lagged[2]) == 0:
-        raise InvalidInput(f"context {text!r} is 0 readings ago; leave the @-0 out")
+        raise InvalidInput(f"context {text!r} is 0 readings ago; leave out the @-0")
     return find_column(table, lagged[1]), int(lagged[2]), lagged[3] or ""
 
 
@@ -514,7 +519,8 @@ class _Reader:
         table = self.table
         if len(table.names) < 2:
             raise InvalidInput(
-                f"{table.label} has one column only ({table.names[0]!r}); say what separates cells with separator="
+                f"{table.label} has only one column, {table.names[0]!r}; if it should have more, give the separator of "
+                "its cells with separator="
             )
         if duplicates not in ("refuse", "first", "last", "keep"):
             raise InvalidInput(f"duplicates must be refuse, first, last or keep, got {duplicates!r}")
@@ -524,10 +530,12 @@ class _Reader:
         terms = read_terms(table, context)
         self._require_known_before(terms, place, paid)
         if time is None and (timezone is not None or time_format is not None):
-            raise InvalidInput("timezone= and time_format= are about times; name their column with time=")
+            raise InvalidInput("timezone= and time_format= describe times, but no column of times is named; give time=")
         moments = self._moments(time, timezone, time_format)
         if moments is None and any(term.clock or any(part[2] for part in term.parts) for term in terms):
-            raise InvalidInput("hour, weekday, weekend and lags in hours need times; name their column with time=")
+            raise InvalidInput(
+                "hour, weekday, weekend and lags in hours need times; name the column of the times with time="
+            )
         if moments is not None and moments.times is None and any(term.clock for term in terms):
             raise InvalidInput(f"{moments.note}, so the hour and the weekday are not known; give dates with time=")
         terms, codes = self._named_contexts(terms)
@@ -551,9 +559,11 @@ class _Reader:
         values, actions = _actions(settings[kept], bins, table.names[place])
         for term in terms:
             if term.kinds:
-                self.notes.append(f"{term.text!r} holds names: {', '.join(term.names)}: 1 where it is so, else 0")
+                self.notes.append(
+                    f"{term.text!r} contains names ({', '.join(term.names)}): each becomes a context that is 1 or 0"
+                )
         if any(term.clock in CLOCK for term in terms):
-            self.notes.append("hour and weekday go round: each is a sine and a cosine")
+            self.notes.append("hour and weekday are periodic: each becomes a sine and a cosine")
         used = [*dict.fromkeys([place, *wanted])]
         return Readings(
             label=table.label,
@@ -582,7 +592,7 @@ class _Reader:
                 what = {place: "the setting that is decided", paid: "what is measured after the decision"}.get(column)
                 if what is not None and not lag:
                     raise InvalidInput(
-                        f"context {term.text!r} is {what}, not what is known before; take the reading before: "
+                        f"context {term.text!r} is {what}, so it is not known beforehand; use the reading before, "
                         f"{term.text}@-1, or leave it out"
                     )
 
@@ -608,19 +618,22 @@ class _Reader:
             held = [column for column, _, _ in term.parts if self._holds_names(column)]
             if held and len(term.parts) > 1:
                 name = self.table.names[held[0]]
-                raise InvalidInput(f"context {term.text!r} takes a difference, but column {name!r} holds names")
+                raise InvalidInput(
+                    f"context {term.text!r} takes a difference, but column {name!r} contains names; leave it out"
+                )
             for column in held:
                 texts = self._names(column, "a name")
                 kinds = tuple(sorted(set(texts.tolist()) - {""}))
                 if len(kinds) == 1:
                     raise InvalidInput(
-                        f"{self.table.label}: column {self.table.names[column]!r} holds one name only, {kinds[0]!r}; a "
-                        "context that never changes says nothing, so leave it out"
+                        f"{self.table.label}: column {self.table.names[column]!r} contains only the name {kinds[0]!r}; "
+                        "a context that never changes tells nothing, so leave it out"
                     )
                 if len(kinds) > MOST_NAMES:
                     raise InvalidInput(
-                        f"column {self.table.names[column]!r} holds {len(kinds)} different names; a context may have "
-                        f"{MOST_NAMES}: put those that cost alike under one name, or leave it out"
+                        f"column {self.table.names[column]!r} contains {len(kinds)} different names, but a context may "
+                        f"have at most {MOST_NAMES}; give names with similar costs a common name, or leave the column "
+                        "out"
                     )
                 places = {kind: float(place) for place, kind in enumerate(kinds)}
                 codes[column] = np.array([places.get(text, np.nan) for text in texts.tolist()])
@@ -651,7 +664,7 @@ class _Reader:
         if numbers is not None:
             raise InvalidInput(
                 f"{self.table.at(words[0])}: {str(cells[words[0]])[:40]!r} in column {name!r} is not a number, but "
-                f"{str(cells[numbers])[:40]!r} ({self.table.unit} {self.table.lines[numbers]}) is; correct it, say "
+                f"{str(cells[numbers])[:40]!r} ({self.table.unit} {self.table.lines[numbers]}) is; correct it, give "
                 f"missing= for what is not a setting, or named=True if all are names"
             )
         return True
@@ -667,7 +680,7 @@ class _Reader:
             elif low in MISSING_WORDS:
                 raise InvalidInput(
                     f"{self.table.at(row)}: {text!r} in column {self.table.names[place]!r} may be {what} or stand "
-                    f"for a missing one; say missing={text}, or write it in another way"
+                    f"for a missing one; give missing={text} if it is missing, or rename it"
                 )
             found.append(text)
         return np.array(found, dtype=object)
@@ -688,7 +701,7 @@ class _Reader:
             row = int(np.flatnonzero(values == number)[0])
             raise InvalidInput(
                 f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, {count} times, lies far "
-                f"from all others; say missing={number:g} if it stands for a missing number, or missing=none if not"
+                f"from all others; give missing={number:g} if it stands for a missing number, or missing=none if not"
             )
 
     def _order(
@@ -700,11 +713,11 @@ class _Reader:
         timed = np.flatnonzero(np.isfinite(moments.seconds))
         untimed = len(self.table.lines) - len(timed)
         if untimed:
-            self.notes.append(f"{untimed} of {len(self.table.lines)} rows left out: they have no time")
+            self.notes.append(f"{untimed} of {len(self.table.lines)} rows were left out because they have no time")
         order = timed[np.argsort(moments.seconds[timed], kind="stable")]
         falling = len(timed) > 1 and bool((np.diff(moments.seconds[timed]) < 0).any())
         if falling:
-            self.notes.append("rows were not in order of time: sorted")
+            self.notes.append("rows were not in order of time, so they were sorted")
         ends = np.flatnonzero(np.diff(moments.seconds[order]) != 0) + 1
         kept: list[int] = []
         differing = 0
@@ -718,16 +731,16 @@ class _Reader:
                 when = moments.seconds[one] if moments.times is None else moments.times[one]
                 raise InvalidInput(
                     f"{self.table.at(two)}: the time {when} is already in {self.table.unit} {self.table.lines[one]}, "
-                    "with other values; correct it, or say duplicates=first, last or keep"
+                    "with other values; correct it, or choose with duplicates=first, last or keep"
                 )
             differing += len(distinct) - 1
             kept += distinct if duplicates == "keep" else [int(rows[-1 if duplicates == "last" else 0])]
         keep = np.array(kept, dtype=np.int64) if kept else order
         if len(keep) < len(order):
             how = f", {differing} of them with other values" if differing and duplicates != "keep" else ""
-            self.notes.append(f"{len(order) - len(keep)} rows with a time that comes twice left out{how}")
+            self.notes.append(f"{len(order) - len(keep)} rows were left out because their time occurs twice{how}")
         if differing and duplicates == "keep":
-            self.notes.append(f"{differing} rows have the time of another; all are kept")
+            self.notes.append(f"{differing} rows have the same time as another row; all are kept")
         return keep, moments.taken(keep)
 
     def _kept(self, gone: dict[str, NDArray[np.bool_]]) -> Indices:
@@ -743,7 +756,7 @@ class _Reader:
             each = ", ".join(
                 f"{name!r} is missing in {int(where.sum())}" for name, where in gone.items() if where.any()
             )
-            self.notes.append(f"{int(bad.sum())} of {len(bad)} rows left out: {each}")
+            self.notes.append(f"{int(bad.sum())} of {len(bad)} rows were left out: {each}")
         return np.flatnonzero(~bad)
 
 
@@ -791,7 +804,7 @@ def _require_whole_steps(term: Term, step: float) -> None:
         steps = count * SECONDS[unit] / step if unit and step else 0.0
         if steps < FEW_STEPS and abs(steps - round(steps)) > SLACK:
             raise InvalidInput(
-                f"context {term.text!r} reaches back {count} {unit}, and readings stand {step / 60:g} min apart; take "
+                f"context {term.text!r} reaches back {count} {unit}, but readings are {step / 60:g} min apart; take "
                 f"a multiple of that, or a number of readings such as @-{max(round(steps), 1)}"
             )
 
@@ -832,14 +845,19 @@ def _actions(settings: NDArray[Any], bins: int | None, name: str) -> tuple[Array
     values: Array | list[str]
     if settings.dtype == object:
         if bins is not None:
-            raise InvalidInput(f"bins= is for numbers, but column {name!r} holds names such as {settings[0]!r}")
+            raise InvalidInput(
+                f"bins= is for numbers, but column {name!r} contains names such as {settings[0]!r}; leave bins= out"
+            )
         values = sorted(set(settings.tolist()))
         places = {value: k for k, value in enumerate(values)}
         actions = np.array([places[text] for text in settings.tolist()], dtype=np.int64)
     else:
         values, actions = _binned(settings, bins)
     if len(values) > MOST_ACTIONS:
-        raise InvalidInput(f"column {name!r} holds {len(values)} different settings; round them to fewer, e.g. bins=20")
+        raise InvalidInput(
+            f"column {name!r} contains {len(values)} different settings; group them into fewer, for example with "
+            "bins=20"
+        )
     return values, actions
 
 

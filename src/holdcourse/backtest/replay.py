@@ -30,7 +30,7 @@ from holdcourse.worlds.simulation import Question, run_rounds
 
 FOLDS, FAR_AWAY = 5, 50  # blocks of rounds predicted from the others, and rounds between the two
 MOST_LIMITED = 0.2  # share of rounds in which something else than the draw may have run
-REPLAYED = "replay is for the policies that a record can hold; hc.audit.verify(path, policy) checks this one"
+REPLAYED = "only policies that a record can store can be replayed; hc.audit.verify(path, policy) checks this one"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
         unlearned = session.pilot.model.copy()
         first, rounds, measured = _repeated(log, session)
         if not rounds:
-            raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")
+            raise InvalidInput(f"{path} contains no decision yet, so there is nothing to replay")
         problem = session.policy.problem
         requests = [each.request for each in rounds]
         model = session.pilot.model
@@ -119,8 +119,8 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
             expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
         except InvalidInput as error:  # one of a process in time
             raise InvalidInput(
-                f"{path} cannot be replayed: the model of {session.policy.name} does not answer about rounds that have "
-                f"passed ({error})"
+                f"{path} cannot be replayed: the model of {session.policy.name} cannot estimate the costs of past "
+                f"rounds ({error})"
             ) from None
         costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
         other = Pilot(_other(log, maker), first.action, first.seed)
@@ -185,7 +185,8 @@ def _doubly_robust(
         why = "a promise against a baseline decided which draws were followed"
         if not promised:
             why = (
-                f"in {limited} of {len(rounds)} rounds something else than the draw ran (limits, overrides, operators)"
+                f"in {limited} of {len(rounds)} rounds another setting ran than the one drawn (limits, overrides, "
+                "operators)"
             )
         return refused(measured, f"{why}, so the probabilities of what ran are not known. Run a trial of the two")
     taken = np.array([each.ran for each in chosen], dtype=np.int64)
@@ -238,5 +239,5 @@ def _other(log: Log, maker: str) -> Policy:
     missing = [name for name in options.required if name not in taken]
     if missing:
         needs = ", ".join(missing)
-        raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not say; replay another one")
+        raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not contain; replay another policy")
     return recipe.make({**found, "policy": maker, "options": taken}, (maker,))  # named by the caller

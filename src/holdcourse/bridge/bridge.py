@@ -169,7 +169,9 @@ class Bridge:
                 self._readings = self.plant.read()
                 self._confirm_safe()
             except HoldcourseError as error:
-                logger.warning("control could not be handed back: %s; the plant notices the missing heartbeat", error)
+                logger.warning(
+                    "control could not be handed back: %s; the plant will notice the missing heartbeat", error
+                )
                 break
         self.plant.close()
         if self._call is not None:  # its connection can be closed once it is answered
@@ -204,11 +206,11 @@ class Bridge:
             found = back.trouble or repr(back.value)
             if self._is_confirmed and self.round is not None:
                 self._yielded = self.round.decision
-            return f"the set-point {value!r} was not read back: {found}; does somebody else write to it?"
+            return f"the set-point {value!r} was not confirmed when read back: {found}; does somebody else write to it?"
         beat = self._readings.get("heartbeat", Reading(None)).value
         is_counter = beat is not None and not isinstance(beat, bool | str) and beat != 0
         if self.in_control and self._beats and is_counter and int(float(beat or 0)) % MODULO not in self._beats:
-            return f"the heartbeat is {beat!r}, which this bridge did not write; does a second bridge run?"
+            return f"the heartbeat is {beat!r}, which this bridge did not write; is a second bridge running?"
         return ""
 
     def _lose(self, why: str) -> None:
@@ -449,7 +451,8 @@ class Bridge:
         names = (self._state or {}).get("context_names") or list(found)
         if set(names) != set(found):
             raise InvalidInput(
-                f"the controller's contexts are {', '.join(names)}, the file's {', '.join(found)}; name the same"
+                f"the controller's contexts are {', '.join(names)}, but the file has {', '.join(found)}; give them the "
+                "same names in the same order"
             )
         return [found[name] for name in names]
 
@@ -489,7 +492,7 @@ class Bridge:
 
     def _rejected(self, what: str, error: BaseException) -> None:
         """Take in that the service does not want what was sent."""
-        self._say(logging.WARNING, f"the service does not take the {what}: {error}")
+        self._say(logging.WARNING, f"the service did not accept the {what}: {error}")
         self._state_is_old, self._call_at = True, self._now() + self._call_pause
         if what == "tell" and isinstance(error, Conflict | InvalidInput):
             self._outbox = self.round = self._number = None  # somebody else told it, or it is not known any more
@@ -534,11 +537,11 @@ class Bridge:
         if asked["round"] != self._asked:
             found.spoil("the bridge was restarted in this round")
         if left <= 0:  # its setting is not for now
-            found.spoil("its time was over when the bridge came back")
+            found.spoil("it had already ended when the bridge came back")
             self._outbox = self._told(found, now)
             return
         self.round = found
-        logger.info("going on with %s, at %r", found.decision, found.value)
+        logger.info("continuing with %s, at %r", found.decision, found.value)
 
     def _begin_round(self, decision: Any) -> None:
         now, wall = self._now(), self._wall()

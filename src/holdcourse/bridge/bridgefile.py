@@ -32,7 +32,7 @@ Seconds = Annotated[float, BeforeValidator(_seconds)]
 def _check_range(low: float | None, high: float | None) -> None:
     given = [bound for bound in (low, high) if bound is not None]
     if any(math.isnan(bound) for bound in given):  # nothing would be within it
-        raise ValueError("low and high must be numbers, got nan")
+        raise ValueError("low and high must be numbers, got nan; leave out a bound that you do not need")
     if len(given) == 2 and not given[0] < given[1]:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
 
@@ -46,8 +46,8 @@ class Section(BaseModel):
 class Point(Section):
     """One thing at the plant: a node of an OPC UA server, or a topic of an MQTT broker."""
 
-    node: str | None = Field(default=None, min_length=1, description="of OPC UA: ns=2;s=Mill.Load")
-    topic: str | None = Field(default=None, min_length=1, description="of MQTT: mill/load")
+    node: str | None = Field(default=None, min_length=1, description="node of OPC UA, such as ns=2;s=Mill.Load")
+    topic: str | None = Field(default=None, min_length=1, description="topic of MQTT, such as mill/load")
 
     @field_validator("topic")
     @classmethod
@@ -226,7 +226,9 @@ class Service(Section):
         if self.token_env is not None:
             found = os.environ.get(self.token_env, "").strip()
             if not found:
-                raise InvalidInput(f"the environment has no {self.token_env}; set it to the token of the service")
+                raise InvalidInput(
+                    f"the environment variable {self.token_env} is not set; set it to the token of the service"
+                )
             return found
         return None if self.token_file is None else read_secret(base / self.token_file, "token")
 
@@ -330,18 +332,20 @@ class BridgeFile(Section):
     @model_validator(mode="after")
     def _is_whole(self) -> BridgeFile:
         if (self.opcua is None) == (self.mqtt is None):
-            raise ValueError("give one of the sections [opcua] and [mqtt]: what the plant speaks")
+            raise ValueError("give exactly one of the sections [opcua] and [mqtt], the protocol that the plant speaks")
         kind = "node" if self.mqtt is None else "topic"
         for name, point in self.points().items():
             given = point.node if kind == "node" else point.topic
             if given is None:
-                raise ValueError(f"{name} needs a {kind}, as the plant speaks {'OPC UA' if self.opcua else 'MQTT'}")
+                raise ValueError(
+                    f"{name} needs a {kind}, because the plant speaks {'OPC UA' if self.opcua else 'MQTT'}"
+                )
         names = [context.name for context in self.contexts]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two contexts are called {twice!r}; give each its own name")
         if self.time and self.contexts:
-            raise ValueError("a controller that is asked with the time has no other contexts; leave [[contexts]] out")
+            raise ValueError("a controller that is asked with the time has no other contexts; leave out [[contexts]]")
         if self.mqtt is not None and self.control is not None:
             raise ValueError(
                 "MQTT has no [control]: the topic mqtt.status says who is in control, and if the bridge dies its last "
@@ -359,9 +363,13 @@ class BridgeFile(Section):
         if self.heartbeat.every > self.period / 4:
             raise ValueError(f"heartbeat.every must be at most a quarter of the period, {self.period:g} s")
         if self.safe.setpoint is not None and not self.may_write(self.safe.setpoint):
-            raise ValueError(f"safe.setpoint {self.safe.setpoint!r} is beyond setpoint.low and high")
+            raise ValueError(
+                f"safe.setpoint {self.safe.setpoint!r} is not between setpoint.low and setpoint.high; change it or them"
+            )
         if self.mqtt is not None and self.setpoint.read_back is None:
-            raise ValueError("MQTT needs [setpoint.read_back] topic: where the plant says which setting it has taken")
+            raise ValueError(
+                "MQTT needs [setpoint.read_back] topic, on which the plant reports the set-point that it has taken"
+            )
         self._check_written()
         return self
 
@@ -377,7 +385,8 @@ class BridgeFile(Section):
                 is_own = self.opcua is not None and (one, other) == ("setpoint", "setpoint.read_back")
                 if address and address == addresses[one] and other != one and not is_own:
                     raise ValueError(
-                        f"{one} and {other} are both {address!r}; what is written needs a place of its own"
+                        f"{one} and {other} are both {address!r}; give each a node or topic of its own, so that a "
+                        "value that is written overwrites nothing else"
                     )
 
     def points(self) -> dict[str, Point]:
@@ -412,7 +421,7 @@ def read_secret(path: Path, what: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"cannot read the {what} in {path}: {getattr(error, 'strerror', None) or error}") from None
     if not found:
-        raise InvalidInput(f"{path} is empty; write the {what} into it")
+        raise InvalidInput(f"{path} is empty; it must contain the {what}")
     return found
 
 

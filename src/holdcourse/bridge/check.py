@@ -68,7 +68,7 @@ def _against_the_controller(file: BridgeFile, state: dict[str, Any]) -> list[tup
     names, given = state.get("context_names"), [each.name for each in file.contexts]
     if names and not file.time:
         same = set(names) == set(given)
-        remedy = "" if same else f"; the file names {', '.join(given) or 'none'}"
+        remedy = "" if same else f"; the file has {', '.join(given) or 'none'}"
         found.append((same, f"its contexts are {', '.join(names)}{remedy}"))
     several = [value for value in state["actions"] if isinstance(value, list | dict)]
     if several:
@@ -76,7 +76,7 @@ def _against_the_controller(file: BridgeFile, state: dict[str, Any]) -> list[tup
         return found
     beyond = [value for value in state["actions"] if not file.may_write(value)]
     if beyond:
-        found.append((False, f"setpoint.low and high forbid its setting {beyond[0]!r}; take it out with limits there"))
+        found.append((False, f"setpoint.low and high forbid its setting {beyond[0]!r}; forbid it in its limits too"))
     safe = file.safe.setpoint
     if safe is not None and not any(same_setting(safe, each, file.setpoint.tolerance) for each in state["actions"]):
         found.append((True, f"safe.setpoint {safe!r} is not one of its settings, so rounds that end there are skipped"))

@@ -79,7 +79,9 @@ class OpcUaPlant:
         except BaseException as error:
             line.close()
             if isinstance(error, ua.uaerrors.UaStringParsingError):
-                raise InvalidInput(f"a node is not written as OPC UA wants it, as ns=2;s=Mill.Load: {error}") from None
+                raise InvalidInput(
+                    f"a node is not written as OPC UA needs it, such as ns=2;s=Mill.Load: {error}"
+                ) from None
             raise
         self._line = line
 
@@ -204,12 +206,12 @@ def _converted(value: Setting, kind: ua.VariantType, point: str) -> Any:
     if kind == ua.VariantType.String:
         return value if isinstance(value, str) else f"{value:.12g}"
     if isinstance(value, str):
-        raise InvalidInput(f"{point} is {value!r}, and its node takes numbers ({kind.name}); connect a text node")
+        raise InvalidInput(f"{point} is {value!r}, but its node takes numbers ({kind.name}); connect a text node")
     if kind in WHOLE:
         if point == "heartbeat":
             return int(value) % WHOLE[kind]
         whole = round(float(value))
         if abs(whole - float(value)) > 1e-6:
-            raise InvalidInput(f"{point} is {value:g}, and its node takes whole numbers ({kind.name}); use `factor`")
+            raise InvalidInput(f"{point} is {value:g}, but its node takes whole numbers ({kind.name}); use `factor`")
         return whole
     return float(value)

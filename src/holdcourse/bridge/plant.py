@@ -148,7 +148,8 @@ def in_plant_units(file: BridgeFile, value: Setting) -> Setting:
         raise InvalidInput(f"the setting {value!r} has several parts; a bridge writes one number or one word")
     if not file.may_write(value):
         raise InvalidInput(
-            f"the setting {value!r} is outside the bounds of the set-point, {file.setpoint.low} to {file.setpoint.high}"
+            f"the setting {value!r} is outside the bounds of the set-point, {file.setpoint.low} to "
+            f"{file.setpoint.high}; change setpoint.low and high, or forbid it in the controller's limits"
         )
     if isinstance(value, str | bool):
         return value

@@ -104,12 +104,12 @@ def check_save(path: Path | None, as_judged: bool) -> None:
     """Raise where a policy could not be saved, before work that takes long."""
     if path is None:
         if as_judged:
-            raise InvalidInput("--as-judged says what to save; give --save FILE too")
+            raise InvalidInput("--as-judged changes what --save writes; give --save FILE too")
         return
     if path.is_dir():
         raise InvalidInput(f"cannot write a policy to {path}: it is a folder; name a file in it")
     if not path.absolute().parent.is_dir():
-        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}; make it first")
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}; create it first")
     archive.check_writable(path.absolute().parent)
 
 

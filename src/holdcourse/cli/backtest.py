@@ -286,12 +286,12 @@ def backtest(
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
     if save_policy is not None and len(sites) > 1:
-        raise InvalidInput(f"--save writes the policy of one site, and there are {len(sites)}; run them one by one")
+        raise InvalidInput(f"--save writes the policy of one site, but there are {len(sites)}; run them one by one")
     folder = REPORT if out is None and not as_json else out
     if awesio is not None:
         if len(sites) > 1:
             raise InvalidInput(
-                f"--awesio writes the curve of one site, and there are {len(sites)}; run them one by one"
+                f"--awesio writes the curve of one site, but there are {len(sites)}; run them one by one"
             )
         check_yaml(awesio)
     _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged, awesio)
@@ -373,7 +373,7 @@ def _factors(availability: float, losses: float, uncertainty: float | None) -> F
     """Return shares from the percent that are given."""
     for name, percent in (("availability", availability), ("losses", losses), ("uncertainty", uncertainty)):
         if percent is not None and not 0 <= percent <= 100:
-            raise InvalidInput(f"--{name} is in percent, from 0 to 100, got {percent:g}")
+            raise InvalidInput(f"--{name} is a percentage, from 0 to 100, got {percent:g}")
     return Factors(availability / 100, losses / 100, None if uncertainty is None else uncertainty / 100)
 
 
@@ -397,14 +397,14 @@ def _forecasts(
     if stated is not None:
         raise InvalidInput("--forecasts fits the error of forecasts and --forecast-error states it; leave one out")
     if len(lat) > 1:
-        raise InvalidInput(f"--forecasts are those of one site, and there are {len(lat)}; run them one by one")
+        raise InvalidInput(f"--forecasts belong to one site, but there are {len(lat)}; run the sites one by one")
     return tuple(read_forecasts(files, lat=lat[0] if lat else None, lon=lon[0] if lon else None))
 
 
 def _currency(text: str, price: float | None) -> str:
     """Return the currency of the price."""
     if text and price is None:
-        raise InvalidInput(f"--currency {text} belongs to a price; give --price too")
+        raise InvalidInput(f"--currency {text} needs a price of energy; give --price too")
     if len(text) > 12 or not text.isprintable():
         raise InvalidInput(f"--currency is a short name such as EUR, got {text!r}")
     return text.strip()
@@ -423,7 +423,7 @@ def _altitudes(text: str | None) -> tuple[float, ...] | None:
 def _movement(movement: str, climb: str | None, sink: str | None) -> str | float | tuple[str | float, str | float]:
     """Return the cost of moving, as a `Plan` takes it."""
     if (climb is None) != (sink is None):
-        raise InvalidInput("--climb and --sink go together: give both")
+        raise InvalidInput("--climb and --sink belong together; give both")
     if climb is not None and sink is not None:
         if movement != "paper":
             raise InvalidInput("--climb and --sink replace --movement; leave it out")
@@ -457,7 +457,9 @@ def _sites(
 ) -> list[SiteFiles]:
     """Return which files and coordinates make up which site."""
     if len(lat) != len(lon):
-        raise InvalidInput(f"every site needs --lat and --lon, got {len(lat)} and {len(lon)}")
+        raise InvalidInput(
+            f"every site needs both --lat and --lon, but there are {len(lat)} latitudes and {len(lon)} longitudes"
+        )
     if each:
         found = _each(files, history, lat, lon, loading)
     else:
@@ -465,7 +467,7 @@ def _sites(
         points = [{"lat": y, "lon": x} for y, x in zip(lat, lon, strict=True)] or [{}]
         found = [SiteFiles(files, past, None, loading | point) for point in points]
     if names and len(names) != len(found):
-        raise InvalidInput(f"{len(names)} names for {len(found)} sites; give one --name for each")
+        raise InvalidInput(f"there are {len(names)} names for {len(found)} sites; give one --name for each site")
     return [replace(site, name=name) for site, name in zip(found, names, strict=True)] if names else found
 
 
@@ -477,8 +479,8 @@ def _each(
     pasts: list[list[str] | None] = [None] * len(paths) if not history else [[str(p)] for p in expand(history)]
     if len(pasts) != len(paths) or len(lat) not in (0, len(paths)):
         raise InvalidInput(
-            f"with --each, histories and coordinates go one to one with the files: {len(paths)} files, "
-            f"{len(pasts)} histories, {len(lat)} coordinates"
+            "with --each, every file needs its own history and coordinates, or none has any, but there are "
+            f"{len(paths)} files, {0 if not history else len(pasts)} histories and {len(lat)} coordinates"
         )
     points: list[dict[str, float]] = [{"lat": y, "lon": x} for y, x in zip(lat, lon, strict=True)]
     points = points or [{} for _ in paths]

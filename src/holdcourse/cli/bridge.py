@@ -75,5 +75,7 @@ def _held(config: Path, file: BridgeFile) -> Any:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         opened.close()
-        raise InvalidInput(f"another bridge runs on {config}, for {file.controller}; stop it first") from None
+        raise InvalidInput(
+            f"another bridge is already running with {config}, for {file.controller}; stop it first"
+        ) from None
     return opened

@@ -103,7 +103,7 @@ def compare(
     of_plants = {"--worlds": names_of(worlds), "--cold": cold or None}
     for option, value in (of_plants if suite == "cells" else of_cells).items():
         if value is not None:
-            raise InvalidInput(f"{option} says nothing about the suite {suite}; leave it out")
+            raise InvalidInput(f"{option} does not apply to the suite {suite}; leave it out")
     show = _Showing(workers, dask, fresh, as_json)
     if suite == "plants":
         _plants(_plan(PlantPlan, given | {"worlds": of_plants["--worlds"], "history": not cold}), out, show)

@@ -117,7 +117,7 @@ def info(
     written = {"separator": separator, "encoding": encoding, "header_line": header_line, "sheet": sheet}
     if (kind or kind_of(files, **written)) == "readings":
         if len(expand(files)) > 1:
-            raise InvalidInput("a plant's readings are one table; give one file, or kind=wind if these hold wind")
+            raise InvalidInput("a plant's readings are one table; give one file, or kind=wind if these contain wind")
         with Working("reading"):
             seen = preview(
                 expand(files)[0],
@@ -199,7 +199,7 @@ def _refuse_awesio(path: Path) -> None:
         kind = read_awesio(path).kind
     except InvalidInput:
         return  # windIO, or what says itself what is wrong with it
-    raise InvalidInput(f"{path.name} holds awesIO {kind.replace('_', ' ')}, no table; {AWESIO[kind]}")
+    raise InvalidInput(f"{path.name} contains awesIO {kind.replace('_', ' ')}, not a table; {AWESIO[kind]}")
 
 
 def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) -> None:

@@ -82,7 +82,7 @@ def reproduce_paper(
     """
     for option, given, other in (("--functions", functions, "wind"), ("--data", data, "synthetic")):
         if given is not None and section == other:
-            raise InvalidInput(f"{option} says nothing about the {other} experiments; leave it out")
+            raise InvalidInput(f"{option} does not apply to the {other} experiments; leave it out")
     weights = numbers_of(rho, "--rho")
     changes = {"rho": weights, "rounds": rounds, "policies": names_of(policies), "seed": seed}
     plans: list[SyntheticPlan | WindPlan] = []
@@ -147,7 +147,7 @@ def resumable(out: Path, what: str = "runs") -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            f"interrupted; finished {what} are in {out}, and the same command goes on from there"
+            f"interrupted; finished {what} are in {out}, and the same command continues from there"
         )
         raise typer.Exit(1) from None
 
@@ -245,7 +245,7 @@ def sweep(
         _show_plan(wanted, out, listed, as_json)
         return
     if listed:
-        raise InvalidInput("--list goes with --dry-run")
+        raise InvalidInput("--list works only with --dry-run; give --dry-run too")
     with executor_of(dask) as executor, resumable(out):
         report = run_sweep(wanted, out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
     results = Results.load(out)

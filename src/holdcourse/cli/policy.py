@@ -42,7 +42,7 @@ def show_policy(
 
     Example: [bold]holdcourse policy show site.policy[/]
     """
-    refuse_record(file, "this shows policies")
+    refuse_record(file, "this command shows policy files")
     found = PolicyFile.read(file)
     if as_json:
         typer.echo(json.dumps(_values(found)))
@@ -72,10 +72,13 @@ def _parts(found: PolicyFile) -> Iterator[tuple[str, list[str]]]:
             + [f"{file}: sha256 {digest}" for file, digest in found.evidence.files.items() if digest],
         )
     else:
-        yield "What is known about it", ["The file does not say where it comes from, and holds no backtest."]
+        yield "What is known about it", ["The file does not say where it comes from, and contains no backtest."]
     if found.code:
         paths = ", ".join(found.code)
-        yield "Whose code", [f"It is made by {paths}, which is not ours. Look at it before you run it with trust."]
+        yield (
+            "Whose code",
+            [f"It is made by {paths}, which is not part of holdcourse. Read that code before you run it with trust."],
+        )
     learned = sum(array.size for array in found.learned.values())
     version = found.versions.get("holdcourse", "unknown")
     yield (

@@ -152,8 +152,8 @@ def replay(
     typer.echo(
         f"Doubly robust, from {robust.rounds} rounds that ran as drawn, which count like {robust.visits:.0f} visits: "
         f"{policy} would have cost {robust.mean:.4g} a round in service (95 % interval {robust.low:.4g} to "
-        f"{robust.high:.4g}); "
-        f"measured was {robust.recorded:.4g}, so it would have saved {robust.saved:.3g} "
+        f"{robust.high:.4g}). "
+        f"What ran cost {robust.recorded:.4g} a round, so {policy} would have saved {robust.saved:.3g} "
         f"({robust.recorded - robust.high:.3g} to {robust.recorded - robust.low:.3g})."
     )
 

@@ -91,23 +91,26 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingExtra(f'serve needs {error.name}: pip install "holdcourse[serve]"') from None
     if data is None and database is None:
-        raise InvalidInput("say where the records are kept: --data FOLDER, or --database postgresql://...")
+        raise InvalidInput("say where to keep the records: give --data FOLDER, or --database postgresql://...")
     if data is None and notify is not None:
-        raise InvalidInput("--notify remembers in a folder what was sent; give --data FOLDER as well")
+        raise InvalidInput("--notify needs a folder in which to remember what was sent; give --data FOLDER as well")
     if token_file is None and not is_local(host):
         raise InvalidInput(
-            f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
-            "127.0.0.1"
+            f"{host} can be reached from other machines, so tokens are needed: give --token-file "
+            "(see: holdcourse token make), or listen on 127.0.0.1"
         )
     if proxy and token_file is None:
         raise InvalidInput(
-            f"behind the proxy {proxy[0]} every caller seems to be on this machine: give --token-file "
-            "(see: holdcourse token make)"
+            f"behind the proxy {proxy[0]} every caller seems to be on this machine, so tokens are needed: give "
+            "--token-file (see: holdcourse token make)"
         )
     for given in proxy or ():
         _check_address(given)
     if (witness is None) != (witness_key is None):
-        raise InvalidInput("--witness and --witness-key go together: who is told, and the key that signs it")
+        raise InvalidInput(
+            "--witness and --witness-key belong together, the receiver of the reports and the key that signs them; "
+            "give both"
+        )
     told = None if witness is None or witness_key is None else Witness(witness_key, witness)
     _allow_many_files()
     listener = _listening(host, port)
@@ -148,7 +151,7 @@ def share(
     except ModuleNotFoundError as error:
         raise MissingExtra(f'share needs {error.name}: pip install "holdcourse[serve,postgres]"') from None
     if not data.is_dir():
-        raise InvalidInput(f"there is no folder {data}")
+        raise InvalidInput(f"there is no folder {data}; give the folder that holdcourse serve --data used")
     folder = DataFolder(data)
     try:
         store = _store(None, database, "http://nowhere", LEASE_S)
@@ -171,14 +174,15 @@ def _store(data: Path | None, database: str | None, address: str, lease: float) 
         return data
     if not database.startswith(ADDRESSES):
         raise InvalidInput(
-            f"--database {database.partition(':')[0]!r} is not a database that we support; give postgresql://host/name"
+            f"--database {database.partition(':')[0]!r} is not a supported database; give postgresql://host/name"
         )
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"--address must look like http://10.0.0.5:8000, got {address!r}")
     if parts.hostname in ("0.0.0.0", "::"):
         raise InvalidInput(
-            f"other servers cannot reach this one at {address}; say where it is: --address http://10.0.0.5:8000"
+            f"other servers cannot reach this one at {address}; give the address at which they can, such as "
+            "--address http://10.0.0.5:8000"
         )
     from holdcourse.service.core.shared_store import SharedStore
 

@@ -124,7 +124,7 @@ def plan_command(
         raise InvalidInput("give the data to simulate with: a plant's readings with --log, or wind with --wind")
     loaded = None
     if policy is not None:
-        refuse_record(policy, "a plan takes a policy's file")
+        refuse_record(policy, "a plan needs a policy file")
         loaded = hc.load_policy(policy, trust=tuple(trust or ()))
     with Working("reading") as working:
         if log is not None:
@@ -218,8 +218,8 @@ def _plant_paths(
     settings = [problem.value(k) for k in range(problem.n)]
     if policy is not None and settings != [readings.problem(scale=1.0).value(k) for k in range(len(readings.values))]:
         raise InvalidInput(
-            f"the policy chooses among {settings}, and the readings hold {list(readings.values)}; take the readings "
-            "that it was made from, or leave the policy out"
+            f"the policy chooses among {settings}, but the readings contain {list(readings.values)}; give the readings "
+            "that it was made from, or leave out the policy"
         )
     working.tell("fitting the readings", 0, 1)
     world = LoggedWorld.fit(problem, readings.history, seed=seed)
@@ -247,7 +247,10 @@ def _wind_paths(
         altitude = None if baseline is None else _value(baseline)
         return policy_paths(policy, data, altitude=altitude, seed=seed, progress=working.tell)
     if baseline is not None:
-        raise InvalidInput("without a policy's file the baseline is the altitude that the rest of the wind chooses")
+        raise InvalidInput(
+            "without a policy file, the baseline is the altitude that was best in the rest of the wind; leave out "
+            "--baseline, or give a policy file"
+        )
     if demo and history is None:
         past = bundled("history")
         whole = replace(past, time=np.append(past.time, data.time), speed=np.vstack([past.speed, data.speed]))

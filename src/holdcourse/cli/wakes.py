@@ -309,9 +309,9 @@ def _energy(
 def _check_writable(table: Path) -> None:
     """Refuse a place where the table could not be written, before it takes minutes to compute."""
     if not table.parent.is_dir():
-        raise InvalidInput(f"--table {table}: there is no folder {table.parent}; make it, or choose another place")
+        raise InvalidInput(f"--table {table}: there is no folder {table.parent}; create it, or choose another place")
     if not os.access(table.parent, os.W_OK):
-        raise InvalidInput(f"--table {table}: nothing may be written to {table.parent}; choose another place")
+        raise InvalidInput(f"--table {table}: you may not write to {table.parent}; choose another place")
 
 
 def _same_offsets(name: str, energy: EnergyTable | ClusteredTable, most: float | None, step: float | None) -> None:
@@ -327,11 +327,11 @@ def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: FlorisMod
     one, two = energy.farm, model.farm
     pairs = ((one.x, two.x), (one.y, two.y), (one.diameter, two.diameter))
     if len(one) != len(two) or not all(np.allclose(a - a[0], b - b[0], atol=1.0) for a, b in pairs[:2]):
-        differs = f"{len(one)} turbines, and the farm has {len(two)}" if len(one) != len(two) else "other places"
+        differs = f"{len(one)} turbines, but the farm has {len(two)}" if len(one) != len(two) else "other coordinates"
     elif not np.allclose(*pairs[2], rtol=1e-3):
         differs = "other rotor diameters"
     elif abs(energy.turbulence - model.turbulence) > 1e-6:
-        differs = f"a turbulence intensity of {energy.turbulence:g}, and the farm has {model.turbulence:g}"
+        differs = f"a turbulence intensity of {energy.turbulence:g}, but the farm has {model.turbulence:g}"
     elif energy.computed_by is not None and energy.computed_by != digest_of(model):
         differs = "another wake model or other turbines"
     else:

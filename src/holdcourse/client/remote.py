@@ -210,7 +210,7 @@ class Service:
         ...     service.create_from_file("no/such.policy", "kite-1")
         ... except hc.errors.InvalidInput as error:
         ...     print(error)
-        cannot read no/such.policy: No such file or directory
+        cannot read no/such.policy: No such file or directory; check the path
         """
         given = {**settings, "id": controller, "policy_file": _sent(path)}
         return self.create(given)
@@ -253,7 +253,7 @@ class Service:
         ...     service.create_from_readings("no/such.csv", "mill", action="setting", cost="kWh", context="load")
         ... except hc.errors.InvalidInput as error:
         ...     print(error)
-        cannot read no/such.csv: No such file or directory
+        cannot read no/such.csv: No such file or directory; check the path
         """
         table = {"file": _sent(path), "file_name": Path(path).name}
         columns = {"action": action, "cost": cost, "context": context}
@@ -480,12 +480,12 @@ class RemoteController:
         ...     hc.connect("http://127.0.0.1:8000").controller("mill").export("rounds.xlsx")
         ... except hc.errors.InvalidInput as error:
         ...     print(error)
-        rounds are exported as .csv or .parquet, not as 'rounds.xlsx'
+        rounds are exported to .csv or .parquet; rename 'rounds.xlsx'
         """
         target = Path(path)
         kind = target.suffix.lower()
         if kind not in (".csv", ".parquet"):
-            raise InvalidInput(f"rounds are exported as .csv or .parquet, not as {target.name!r}")
+            raise InvalidInput(f"rounds are exported to .csv or .parquet; rename {target.name!r}")
         return self.service.download(f"/controllers/{quote(self.id, safe='')}/rounds{kind}", target)
 
     def acknowledge(self, alarm: str, remark: str = "") -> dict[str, Any]:
@@ -621,7 +621,7 @@ def _sent(path: str | Path) -> str:
     try:
         return base64.b64encode(Path(path).read_bytes()).decode()
     except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from None
 
 
 def _without_nan(value: Any) -> Any:

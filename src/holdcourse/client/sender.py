@@ -27,7 +27,7 @@ class Sender:
         if not (patience >= 0 and timeout > 0):
             raise InvalidInput(f"patience must be 0 or more and timeout positive, got {patience!r} and {timeout!r}")
         if token is not None and not _can_be_sent(token):
-            raise InvalidInput("the token cannot be one of ours; copy it as `holdcourse token make` printed it")
+            raise InvalidInput("this is not a token of holdcourse; copy it as `holdcourse token make` printed it")
         self._url, self._token = url.rstrip("/"), token
         self._patience, self._timeout = patience, timeout
         self._idle: list[http.client.HTTPConnection] = []  # as many as there were requests at once
@@ -61,7 +61,7 @@ class Sender:
             except (OSError, http.client.HTTPException) as error:
                 trouble = f"{type(error).__name__}: {error}"
             if time.monotonic() + pause > until:
-                raise ServiceError(f"{self._url} cannot do {method} {path}: {trouble}; gave up", answered)
+                raise ServiceError(f"{method} {path} failed at {self._url}: {trouble}; gave up", answered)
             time.sleep(pause * jitter.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -79,12 +79,12 @@ class Sender:
                     raise
             except http.client.HTTPException as error:
                 if time.monotonic() + pause > until:
-                    raise ServiceError(f"{self._url} cannot do GET {path}: {error!r}; gave up") from None
+                    raise ServiceError(f"GET {path} failed at {self._url}: {error!r}; gave up") from None
             except OSError as error:
                 if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-                    raise InvalidInput(f"cannot write {target}: {error.strerror}") from None
+                    raise InvalidInput(f"cannot write {target}: {error.strerror}; choose another place") from None
                 if time.monotonic() + pause > until:
-                    raise ServiceError(f"{self._url} cannot do GET {path}: {error}; gave up") from None
+                    raise ServiceError(f"GET {path} failed at {self._url}: {error}; gave up") from None
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -119,7 +119,7 @@ class Sender:
             headers["Authorization"] = f"Bearer {self._token}"
         if key is not None:
             if not _can_be_sent(key):
-                raise InvalidInput(f"a key is made of printable ASCII characters, got {key!r}")
+                raise InvalidInput(f"a key must consist of printable ASCII characters, got {key!r}")
             headers["Idempotency-Key"] = key
         return headers
 

@@ -79,13 +79,13 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
     'hedged(MinC-Known, MD-Known)'
     """
     if not policies:
-        raise InvalidInput("hedged needs at least one policy")
+        raise InvalidInput("hedged needs at least one policy, got none")
     first, problem = policies[0], policies[0].problem
     for policy in policies[1:]:
         if policy.problem.fingerprint != problem.fingerprint:
             raise InvalidInput(
-                f"{policy.name} is about another problem than {first.name} ({policy.problem!r} and {problem!r}, which "
-                "may differ in actions, metric or labels); make both for the same one"
+                f"{policy.name} and {first.name} were made for different problems ({policy.problem!r} and {problem!r}, "
+                "which may differ in actions, metric or labels); make both for the same problem"
             )
         if maximises(policy.costs) != maximises(first.costs):
             gains, costs = (first, policy) if maximises(first.costs) else (policy, first)
@@ -233,8 +233,8 @@ class Panel:
         for place, share in self.seats:
             if share != 1.0 and not isinstance(self.models[place], OptimisticCosts):
                 raise InvalidInput(
-                    f"a share of {share:g} of the optimism of {type(self.models[place]).__name__} cannot be asked for: "
-                    "it has no costs_at_optimism; share all of it"
+                    f"{type(self.models[place]).__name__} has no costs_at_optimism, so an expert cannot share only "
+                    f"{share:g} of its optimism; give a share of 1"
                 )
 
     @property

@@ -114,7 +114,9 @@ class Descents:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
         if arrays["q"].shape != self._q.shape:
-            raise InvalidInput("this state belongs to a fleet on other trees; make it with the same policy and seeds")
+            raise InvalidInput(
+                "this state belongs to a fleet with other trees; make the fleet with the same policy and seeds"
+            )
         self._q = np.array(arrays["q"])
 
     def state_of(self, member: int) -> Arrays:
@@ -158,7 +160,8 @@ class Plans:
             k = int(np.argmin(reachable.any(axis=1)))
             raise NoActionLeft(
                 f"member {members[k]}: no allowed action is within max_step ({steps.longest}) of "
-                f"{rule.problem.named(int(self.actions[members[k]]))}; allow it, a nearer one, or raise max_step"
+                f"{rule.problem.named(int(self.actions[members[k]]))}; allow that action or a nearer one, or raise "
+                "max_step"
             )
         table = table / rule._scale
         values = self._endings(len(members), settled) / rule._scale

@@ -44,7 +44,7 @@ class Pilot:
         allowed = np.isfinite(costs)  # a model may forbid actions too
         if not self.policy.problem.any_permitted(allowed):
             raise NoActionLeft(
-                "no action is left: all that are allowed have infinite cost; allow at least one of finite cost"
+                "no action is left: every allowed action has an infinite cost; allow at least one with a finite cost"
             )
         return estimate, View(costs, context, allowed, forecast, self.model)
 

@@ -74,9 +74,12 @@ class OnTree:
 
     def __post_init__(self) -> None:
         if self.tree is not None and not isinstance(self.tree, Tree):
-            raise InvalidInput(f"tree must be a Tree, such as frt_tree gives, got {self.tree!r}")
+            raise InvalidInput(f"tree must be a Tree, such as hc.frt_tree returns, got {self.tree!r}")
         if self.tree is not None and self.tree.n != self.problem.n:
-            raise InvalidInput(f"the tree has {self.tree.n} actions but the problem {self.problem.n}")
+            raise InvalidInput(
+                f"the tree has {self.tree.n} actions, but the problem has {self.problem.n}; make the tree for this "
+                "problem"
+            )
         if not (is_finite(self.kappa) and self.kappa >= 1):
             raise InvalidInput(f"kappa must be at least 1, got {plain(self.kappa)!r}")
         if not (is_finite(self.tau) and self.tau > 4):
@@ -149,8 +152,8 @@ class Policy:
         missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
         if missing:
             raise InvalidInput(
-                f"the rule of {self.name} needs a cost model that has {missing[0]}, and {type(self.costs).__name__} "
-                f"has not; see holdcourse.learning.costs.{missing[0]} for what is missing"
+                f"the rule of {self.name} needs a cost model with {missing[0]}, which {type(self.costs).__name__} "
+                f"does not have; holdcourse.learning.costs.{missing[0]} says what to add"
             )
 
     def rule_for(self, seed: int) -> Rule:
@@ -396,7 +399,7 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
     """
     best = best_measured(History.of(history), problem, maximise=maximise)
     if best is None:
-        raise InvalidInput("fixed chooses its action on history, and the history is empty")
+        raise InvalidInput("fixed takes the best setting of the history, but the history is empty; give history=")
     return fixed_at(problem, setting_index=best, maximise=maximise)
 
 

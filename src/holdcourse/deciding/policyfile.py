@@ -92,14 +92,20 @@ class Evidence:
         expected: dict[str, type] = {"files": dict, "figures": dict, "as_judged": bool}
         known = {each.name for each in fields(cls)}
         if set(data) != known:
-            raise DamagedFile(f"{where} holds evidence with other fields than {sorted(known)}: {sorted(data)}")
+            raise DamagedFile(
+                f"{where} is damaged: its evidence must have the fields {sorted(known)}, but has {sorted(data)}; save "
+                "the policy again"
+            )
         for name, value in data.items():
             if not isinstance(value, expected.get(name, str)):
-                raise DamagedFile(f"{where} holds {value!r} as {name} of its evidence")
+                raise DamagedFile(f"{where} is damaged: {name} of its evidence is {value!r}; save the policy again")
         figures = [each for each in data["figures"].values() if each is not None]
         sums = all(isinstance(each, str) for each in data["files"].values())
         if not (sums and all(isinstance(each, str | int | float) for each in figures)):
-            raise DamagedFile(f"{where} holds evidence whose files or figures are not texts and numbers")
+            raise DamagedFile(
+                f"{where} is damaged: the files or figures of its evidence are not texts and numbers; save the policy "
+                "again"
+            )
         return cls(**data)
 
     @property
@@ -174,10 +180,10 @@ class PolicyFile:
         state, arrays = archive.unpack(content, named)
         if state.get("holds") != HOLDS:
             what = "the state of a controller" if "identity" in state else "something else"
-            raise InvalidInput(f"{named} holds {what}, not a policy; give a file that policy.save wrote")
+            raise InvalidInput(f"{named} contains {what}, not a policy; give a file that policy.save wrote")
         if state.get("format") != FORMAT:
             raise InvalidInput(
-                f"{named} is a policy of format {state.get('format')!r}, and this version of holdcourse reads format "
+                f"{named} is a policy in format {state.get('format')!r}, but this version of holdcourse reads format "
                 f"{FORMAT}; use the version that wrote it, or save the policy again"
             )
         expected = {
@@ -245,7 +251,7 @@ class PolicyFile:
             ours = self.recipe["policy"] in registry.TABLE and not self.code
             for name, array in made.costs.state().items() if ours else ():
                 if self.learned.get(name, array).dtype != array.dtype:
-                    raise InvalidInput(f"its array {name!r} holds {self.learned[name].dtype}, not {array.dtype}")
+                    raise InvalidInput(f"its array {name!r} contains {self.learned[name].dtype}, not {array.dtype}")
             made.costs.restore(self.learned)
             kept = archive.fingerprint({}, made.costs.state())
             if ours and not made.costs.needs_costs:
@@ -253,16 +259,22 @@ class PolicyFile:
         except HoldcourseError as error:
             raise type(error)(f"{self.where}: {error}") if type(error) is InvalidInput else error from None
         except (*recipe.BROKEN, MemoryError) as error:
-            words = f"no policy can be made of it ({type(error).__name__}: {error})"
+            words = f"no policy can be made from it ({type(error).__name__}: {error})"
             raise InvalidInput(f"{self.where}: {words}") from error
         if made.fingerprint != self.fingerprint:
-            whose = f"{self.recipe['policy']!r} has changed since" if self.code else "this version makes it otherwise"
+            whose = (
+                f"{self.recipe['policy']!r} has changed since"
+                if self.code
+                else "this version of holdcourse makes it differently"
+            )
             raise InvalidInput(
-                f"{self.where}: what is made of it is not the policy that was saved (fingerprint {made.fingerprint}, "
-                f"saved {self.fingerprint}): {whose}; save it again"
+                f"{self.where}: what is made from it is not the policy that was saved (its fingerprint is "
+                f"{made.fingerprint}, not {self.fingerprint}): {whose}; save it again"
             )
         if kept != archive.fingerprint({}, self.learned):
-            raise InvalidInput(f"{self.where}: its cost model does not restore what its state holds")
+            raise InvalidInput(
+                f"{self.where}: its cost model does not restore what was saved; correct its restore, and save it again"
+            )
         return replace(
             made,
             name=self.name,
@@ -281,7 +293,9 @@ def save_policy(policy: Policy, path: Path, *, limits: Any, units: Mapping[str, 
     if units is not None:
         unknown = sorted(set(units) - set(UNITS))
         if unknown:
-            raise InvalidInput(f"units of {unknown[0]!r} are not kept; there are {', '.join(UNITS)}")
+            raise InvalidInput(
+                f"a policy file has no unit of {unknown[0]!r}; units can be given for {', '.join(UNITS)}"
+            )
         policy = replace(policy, units={name: str(unit) for name, unit in units.items()})
     if evidence is not None:
         policy = replace(policy, evidence=evidence)
@@ -331,7 +345,9 @@ def _require_costs(model: CostModel, learned: archive.Arrays) -> None:
     tables = [array for name, array in learned.items() if name.endswith(("contexts", "candidates"))]
     seen = next((table[-1] for table in tables if table.ndim == 2 and table.size), None)
     if seen is not None and not np.isfinite(model.copy().estimate(seen).expected).all():
-        raise InvalidInput("what it has learned gives no costs in a context that it has seen; save it again")
+        raise InvalidInput(
+            "what it has learned gives no costs in a context that it has seen, so the file was changed; save it again"
+        )
 
 
 def _check_recipe(found: Mapping[str, Any], where: str) -> None:

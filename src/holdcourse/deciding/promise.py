@@ -121,10 +121,13 @@ def promised(
         raise InvalidInput(f"budget must be 0 or more, in the unit of costs, or None, got {plain(budget)!r}")
     if baseline.problem.fingerprint != policy.problem.fingerprint:
         raise InvalidInput(
-            f"the baseline {baseline.name} is about another problem than {policy.name}; make both for the same one"
+            f"the baseline {baseline.name} and {policy.name} were made for different problems; make both for the same "
+            "problem"
         )
     if baseline.costs.needs_costs:
-        raise InvalidInput(f"the baseline {baseline.name} must be shown the true costs; give one that needs none")
+        raise InvalidInput(
+            f"the baseline {baseline.name} needs the true costs, which nobody knows in operation; give another one"
+        )
     advance = None if budget is None else float(budget)
     maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, longest, caution)
     return maker, Panel([policy.costs, baseline.costs])

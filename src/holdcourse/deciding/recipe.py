@@ -30,9 +30,7 @@ TOLD_IF_NONE = ("at_most",)  # None is not its default
 MAPS = {"energy": "holdcourse.wind.physics:energy_costs"}  # of `interval_map`: what reads them, by their name
 # What making a policy of values that nobody has checked may raise.
 BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError, AssertionError)
-OWN = (
-    "make it by its import path, hc.registry.make('mine.py:mine', problem, ...), so that it can be told how it was made"
-)
+OWN = "make it by its import path, hc.registry.make('mine.py:mine', problem, ...), so that it remembers how it was made"
 
 
 def hedged_of(problem: Problem, *, policies: Sequence[Policy], patience: float) -> Policy:
@@ -43,13 +41,15 @@ def hedged_of(problem: Problem, *, policies: Sequence[Policy], patience: float) 
 def describe(policy: Policy) -> dict[str, Any]:
     """Return the recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
     if policy.made_by is None:
-        raise InvalidInput(f"it is not known what made {policy.name}, so only Python can make it again; {OWN}")
+        raise InvalidInput(
+            f"it is not known what made {policy.name}, so only your own Python code can make it again; {OWN}"
+        )
     name, options = policy.made_by
     known = [*registry.names("problem"), *registry.names("recipe")]
     if not (name in known or is_path(name) or registry.is_installed(name)):
         raise InvalidInput(
             f"{policy.name} was made by {name!r}, which is not an entry point, an import path or one of "
-            f"{', '.join(known)}; only Python can make it again"
+            f"{', '.join(known)}; only your own Python code can make it again"
         )
     given = {
         key: _encoded(key, value)
@@ -69,7 +69,7 @@ def make(recipe: Mapping[str, Any], trust: Collection[str] = (), **changes: Any)
     except HoldcourseError:
         raise
     except BROKEN as error:
-        words = f"no policy can be made of this: {type(error).__name__}: {error}"
+        words = f"no policy can be made from this: {type(error).__name__}: {error}"
         raise InvalidInput(words) from error
 
 
@@ -77,8 +77,8 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
     name = recipe["policy"]
     if is_path(name) and name not in trust:
         raise InvalidInput(
-            f"this policy is made by {name!r}, code that is not ours and would be run; look at it, and if you trust it "
-            f"say so: trust={name!r}"
+            f"this policy is made by {name!r}, code that is not part of holdcourse and would be run; read it, and if "
+            f"you trust it, give trust={name!r}"
         )
     options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | dict(changes)
     for part in ("baseline", "policy"):
@@ -90,7 +90,7 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
     entry = registry.entry_of(name, kind)
     made = entry.maker(kind)(problem, **options)
     if not isinstance(made, Policy):
-        raise InvalidInput(f"{name!r} made a {type(made).__name__}, not a Policy")
+        raise InvalidInput(f"{name!r} returned a {type(made).__name__}; it must return a holdcourse Policy")
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 
@@ -121,7 +121,7 @@ def _described(problem: Problem) -> dict[str, Any]:
     except (TypeError, ValueError):
         label = next(each for each in described["labels"] if not isinstance(each, str | int | float))
         raise InvalidInput(
-            f"the label {label!r} is known to Python only; give labels that are text or numbers"
+            f"the label {label!r} cannot be written to a file; give labels that are text or numbers"
         ) from None
     return described
 
@@ -146,7 +146,7 @@ def _encoded(key: str, value: Any) -> Any:
     if key == "interval_map" and callable(getattr(value, "to_data", None)) and value.to_data()["map"] in MAPS:
         return value.to_data()
     if callable(value):
-        raise InvalidInput(f"{key} is a function, which only Python can make again")
+        raise InvalidInput(f"{key} is a function, which cannot be written to a file")
     if isinstance(value, Mapping):
         return {str(name): _encoded("", part) for name, part in value.items()}
     if isinstance(value, list | tuple) and any(isinstance(part, str | Mapping | list | tuple) for part in value):
@@ -154,7 +154,7 @@ def _encoded(key: str, value: Any) -> Any:
     try:
         return np.asarray(value, dtype=np.float64).tolist()
     except (TypeError, ValueError):
-        raise InvalidInput(f"{key or 'an option'} is {value!r}, which only Python can make again") from None
+        raise InvalidInput(f"{key or 'an option'} is {value!r}, which cannot be written to a file") from None
 
 
 def _without_problem(policy: Policy) -> dict[str, Any]:

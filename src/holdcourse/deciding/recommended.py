@@ -123,7 +123,7 @@ def recommended(
     without, kept = _baseline_given(problem, baseline, baseline_index)
     if time and not (context_scale is None and period is None):
         raise InvalidInput(
-            "context_scale and period are for contexts that return, which times never do; leave them out"
+            "context_scale and period are for contexts that come back, which times never do; leave them out"
         )
     notes = _fitted(problem, past, known, time)
     kernel = known.get("kernel", "auto")
@@ -189,7 +189,7 @@ def recommended(
 def _best_measured(problem: Problem, past: History | None, maximise: bool) -> int:
     best = None if past is None else best_measured(past, problem, maximise=maximise)
     if best is None:
-        raise InvalidInput("baseline='history' is the best fixed setting of the history, and there is none")
+        raise InvalidInput("baseline='history' is the best fixed setting of the history; give history= too")
     return best
 
 
@@ -207,8 +207,8 @@ def _baseline_given(
         if problem.labels is not None and baseline in problem.labels:
             where = problem.labels.index(baseline)
             raise InvalidInput(
-                "baseline='history' means the best fixed setting of the history, and a setting has that label; for the "
-                f"setting write baseline_index={where}"
+                "baseline='history' means the best fixed setting of the history, but a setting has that label too; for "
+                f"the setting write baseline_index={where}"
             )
         return "history", None
     try:

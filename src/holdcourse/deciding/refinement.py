@@ -50,7 +50,7 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 INDICES = ("fixed_setting_index", "baseline_index", "setting_index")  # options that are actions
-OWN = "make the policy yourself, of refinement.problem and with history=refinement.history"
+OWN = "make the policy yourself, from refinement.problem and with history=refinement.history"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class Refinement:
                 parts.append(f"{beside(said, units[name])}{f' on {name}' if name else ''}")
         words = (
             f"{count} {'value is' if count == 1 else 'values are'} added: {'; '.join(parts)}. There are {problem.n} "
-            f"settings now, and were {len(self.places)}. Based on the measurements, a round is expected to cost "
+            f"settings now instead of {len(self.places)}. Based on the measurements, a round is expected to cost "
             f"{self._amount(self.gain)} less, and {self._amount(self.possible_gain)} less once it is known which of "
             f"them are best. The cheapest move to one of them costs {self._amount(self.move_cost)}"
         )
@@ -292,7 +292,9 @@ def _ranges(within: Any, axes: list[ContinuousAxis]) -> dict[str, tuple[float, f
         within = {"": within}
     unknown = [name for name in within if name not in names]
     if unknown:
-        raise InvalidInput(f"within names {unknown[0]!r}, which is no axis of numbers in between; there are {names}")
+        raise InvalidInput(
+            f"within names {unknown[0]!r}, which is not an axis that can be refined; those axes are {names}"
+        )
     for name, each in within.items():
         if not (np.shape(each) == (2,) and all(is_finite(end) for end in each) and each[0] < each[1]):
             raise InvalidInput(f"within must be two numbers, the lower one first, got {plain(each)!r} for {name!r}")
@@ -304,8 +306,8 @@ def _learning(policy: Policy) -> dict[str, Any]:
     name, options = policy.made_by or ("", {})
     if name not in registry.names("problem") or not registry.entry_of(name, "problem").options().learns:
         raise InvalidInput(
-            f"{policy.name} does not learn costs from measurements in a way that can be asked about other settings; "
-            "refine one that hc.recommended, hc.planner, hc.gp_md, hc.cgp_lcb or hc.proximal_lcb made"
+            f"the model of {policy.name} cannot estimate the costs of other settings; refine a policy that "
+            "hc.recommended, hc.planner, hc.gp_md, hc.cgp_lcb or hc.proximal_lcb made"
         )
     learning = {key: value for key, value in options.items() if key in Learning.__annotations__}
     if learning.get("interval_map") is not None:
@@ -322,7 +324,7 @@ def _joined(before: Any, since: Any, problem: Problem) -> History:
     pasts = [History.of(each) for each in (before, since) if each is not None]
     pasts = [each for each in pasts if len(each)]
     if not pasts:
-        raise InvalidInput("nothing has been measured, so nothing is known of finer settings; give history=")
+        raise InvalidInput("nothing has been measured, so nothing is known about finer settings; give history=")
     for each in pasts:
         each.check(problem, pasts[0].contexts.shape[1])
     return History(

@@ -120,7 +120,7 @@ class Entry:
     def maker(self, kind: Kind = "problem") -> Maker:
         """Return what makes it for a kind of world."""
         if kind not in self.makers:
-            raise InvalidInput(f"policy {self.name!r} cannot be made here; there are {', '.join(names(kind))}")
+            raise InvalidInput(f"policy {self.name!r} cannot be made here; choose one of {', '.join(names(kind))}")
         made_by = self.makers[kind]
         return load(made_by) if isinstance(made_by, str) else made_by
 
@@ -429,7 +429,7 @@ def unknown(name: str, known: Collection[str]) -> InvalidInput:
     """Return the error about a name that is not among those known."""
     near = difflib.get_close_matches(name.lower().replace("_", "-"), known, 3, 0.75)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return InvalidInput(f"policy {name!r} is not known{hint}; there are {', '.join(known)}")
+    return InvalidInput(f"policy {name!r} is not known{hint}; choose one of {', '.join(known)}")
 
 
 def make(name: str, problem: Any, **options: Any) -> Any:
@@ -457,7 +457,7 @@ def make(name: str, problem: Any, **options: Any) -> Any:
     entry = entry_of(name, "problem")
     made = entry.maker()(problem, **options)
     if not isinstance(made, Policy):
-        raise InvalidInput(f"policy {name!r} made a {type(made).__name__}, not a Policy")
+        raise InvalidInput(f"policy {name!r} returned a {type(made).__name__}; it must return a holdcourse Policy")
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 
@@ -487,7 +487,7 @@ def load(source: str) -> Maker:
         raise InvalidInput(f"{source!r} is not an import path; write it like my_package.my_module:my_function")
     module = _from_file(Path(module_name)) if module_name.endswith(".py") else _from_package(module_name, source)
     if not hasattr(module, name):
-        raise InvalidInput(f"{source!r}: {module_name} has no {name!r}")
+        raise InvalidInput(f"cannot import {source!r}: {module_name} has no {name!r}")
     return _callable(getattr(module, name), source)
 
 
@@ -503,13 +503,13 @@ def _from_file(path: Path) -> Any:
     try:
         code = path.read_bytes()
     except OSError:
-        raise InvalidInput(f"there is no file {path}") from None
+        raise InvalidInput(f"there is no file {path}; check the path") from None
     name = f"holdcourse_user_{path.stem}_{hashlib.sha256(bytes(path.resolve()) + code).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
-        raise InvalidInput(f"{path} is not a Python file")
+        raise InvalidInput(f"{path} is not a Python file; give one that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -522,5 +522,5 @@ def _from_file(path: Path) -> Any:
 
 def _callable(found: Any, source: str) -> Maker:
     if not callable(found):
-        raise InvalidInput(f"{source!r} is a {type(found).__name__}, and cannot be called")
+        raise InvalidInput(f"{source!r} is a {type(found).__name__}, which cannot be called; name a function")
     return found  # type: ignore[no-any-return]

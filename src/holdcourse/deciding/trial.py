@@ -99,22 +99,26 @@ def trial(
     problem = policy.problem
     block = whole_number(block, "block", 1)
     if blocks is not None and whole_number(blocks, "blocks", 2) % 2:
-        raise InvalidInput(f"blocks come in pairs, one for each arm: blocks must be even, got {blocks}")
+        raise InvalidInput(f"blocks must be even, because they come in pairs, one for each arm; got {blocks}")
     if not (is_finite(heard) and 0 <= heard <= 1):
-        raise InvalidInput(f"heard is a share of the other arm's rounds, from 0 to 1, got {heard!r}")
+        raise InvalidInput(f"heard must be a share of the other arm's rounds, from 0 to 1, got {heard!r}")
     heard = float(heard)
     if policy.costs.needs_costs:
-        raise InvalidInput(f"{policy.name} must be shown the true costs; a trial is for a policy that needs none")
+        raise InvalidInput(
+            f"{policy.name} needs the true costs, which nobody knows in a trial; give a policy that learns from "
+            "measurements"
+        )
     other = _baseline(policy, baseline, baseline_index)
     if other is not None and other.problem.fingerprint != problem.fingerprint:
         raise InvalidInput(
-            f"the baseline {other.name} is about another problem than {policy.name}; make both for the same one"
+            f"the baseline {other.name} and {policy.name} were made for different problems; make both for the same "
+            "problem"
         )
     looks = other is not None and not _looks_at_nothing(other)
     if looks and other is not None and maximises(other.costs) != maximises(policy.costs):
         raise InvalidInput(
-            f"{policy.name} and {other.name} would be told the same measurements, but one takes them for gains and the "
-            "other for costs; give maximise=True to both or to none"
+            f"{policy.name} and {other.name} would be told the same measurements, but one treats them as gains and the "
+            "other as costs; give maximise=True to both or to neither"
         )
     costs = Panel([policy.costs, other.costs]) if looks and other is not None else policy.costs
     against = "operators" if other is None else other.name
@@ -173,7 +177,9 @@ def _baseline(policy: Policy, baseline: Any, index: int | None) -> Policy | None
     if isinstance(baseline, Policy | None) and index is None:
         found = stationary(policy.problem) if baseline is None else baseline
         if found.costs.needs_costs:
-            raise InvalidInput(f"the baseline {found.name} must be shown the true costs; give one that needs none")
+            raise InvalidInput(
+                f"the baseline {found.name} needs the true costs, which nobody knows in a trial; give another one"
+            )
         return found
     if isinstance(baseline, Policy):
         raise InvalidInput("give baseline or baseline_index, not both")
@@ -181,7 +187,7 @@ def _baseline(policy: Policy, baseline: Any, index: int | None) -> Policy | None
     if isinstance(baseline, str) and baseline == OPERATORS and index is None:
         if OPERATORS in labels:
             raise InvalidInput(
-                f"baseline={OPERATORS!r} means the people, and a setting has that label; for the setting write "
+                f"baseline={OPERATORS!r} means the people, but a setting has that label too; for the setting write "
                 f"baseline_index={list(labels).index(OPERATORS)}"
             )
         return None

@@ -203,7 +203,7 @@ class ComparisonPlan(Frozen):
         unknown = [name for name in named if name not in EASY + HARD]
         if unknown:
             raise ValueError(
-                f"{unknown[0]!r} is not a process of contexts; there are {', '.join([*EASY, *HARD, *groups])}"
+                f"{unknown[0]!r} is not a process of contexts; choose from {', '.join([*EASY, *HARD, *groups])}"
             )
         return tuple(dict.fromkeys(named))
 

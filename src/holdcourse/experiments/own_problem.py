@@ -287,7 +287,9 @@ def _build(config: OwnWorld, run: RunConfig) -> SyntheticWorld:
         table = table[where]
     if not np.isfinite(table).all():
         k, action = (int(index) for index in np.argwhere(~np.isfinite(table))[0])
-        raise InvalidInput(f"costs: action {action} costs {table[k, action]} in context {contexts[k].tolist()}")
+        raise InvalidInput(
+            f"costs: action {action} costs {table[k, action]} in context {contexts[k].tolist()}; costs must be finite"
+        )
     spread = float(np.ptp(table))
     noise_std = 0.01 * spread if costs.noise_std is None else costs.noise_std
     near, alike = (float(np.ptp(axis)) / 4 or 1.0 for axis in (problem.actions, contexts))

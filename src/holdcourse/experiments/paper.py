@@ -216,7 +216,9 @@ class WindConfig(WorldConfig):
         """Return the first `rounds` hours of the period."""
         time, speed, _ = _wind(self)
         if run.rounds > len(time):
-            raise InvalidInput(f"{self.site.title} has {len(time)} hours of wind, not {run.rounds}; give fewer rounds=")
+            raise InvalidInput(
+                f"{self.site.title} has only {len(time)} hours of wind, not {run.rounds}; give a smaller rounds="
+            )
         world = wind_world(time[: run.rounds], self.altitudes, speed[: run.rounds], rho=run.rho, movement=self.movement)
         return Scene(world, world.hours[:, None], run.start or 0, world.energy.max(axis=1))
 
@@ -301,7 +303,10 @@ def _wind(config: WindConfig) -> tuple[NDArray[np.datetime64], Array, float]:
     mean = float(np.nanmean(past)) if np.isfinite(past).any() else FALLBACK_MEAN
     period = times >= begin
     if not period.any():
-        raise InvalidInput(f"the wind data end at {times[-1]}, before {config.site.title} begins ({begin})")
+        raise InvalidInput(
+            f"the wind data end at {times[-1]}, before {config.site.title} begins ({begin}); give data that reach "
+            "further"
+        )
     return times[period], speeds[period], mean
 
 
@@ -316,7 +321,7 @@ def _files(folder: Path) -> list[Path]:
     found = sorted(folder.glob("ml_2016_*.netcdf")) or sorted(folder.glob("ml_2016_*.nc"))
     if not found:
         raise InvalidInput(
-            f"no file ml_2016_MM.netcdf in {folder}; these are the monthly files of doi 10.4121/"
+            f"there is no file ml_2016_MM.netcdf in {folder}; these are the monthly files of doi 10.4121/"
             "uuid:646eaf3f-c90b-4f22-89bf-8986804def3c; leave out data= to use the bundled wind"
         )
     return found

@@ -139,7 +139,7 @@ class PlantPlan(Frozen):
     def _known(cls, worlds: tuple[str, ...]) -> tuple[str, ...]:
         unknown = [name for name in worlds if name not in PLANTS]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is not a plant; there are {', '.join(PLANTS)}")
+            raise ValueError(f"{unknown[0]!r} is not a plant; choose from {', '.join(PLANTS)}")
         return worlds
 
     @property
@@ -160,7 +160,7 @@ class PlantPlan(Frozen):
             if policy.source is not None or policy.name not in registry.names("plants"):
                 check_policy_name(policy.name, policy.source)
             elif not self.history and "history" in registry.TABLE[policy.name].required:
-                raise InvalidInput(f"policy {policy.name!r} needs a history, and a cold run has none; leave it out")
+                raise InvalidInput(f"policy {policy.name!r} needs a history, but a cold run has none; leave it out")
 
     def sweep(self) -> Sweep:
         """All runs, seed by seed. A folder may hold those of several plans: their cases are the same."""

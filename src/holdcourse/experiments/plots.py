@@ -69,7 +69,7 @@ def plot_costs(
     """
     chosen = results.select(experiment=experiment, rho=rho, problem=problem, policies=policies)
     if len(chosen.rhos) > 1:
-        raise InvalidInput(f"these results have several rho, {chosen.rhos}; choose one with rho=")
+        raise InvalidInput(f"these results have several values of rho, {chosen.rhos}; choose one with rho=")
     with drawing():
         figure, here = _place(ax)
         for policy in in_order(_drawn(chosen, policies)):

@@ -50,7 +50,7 @@ def sources_of(texts: Sequence[str]) -> dict[str, str | None]:
         if not equals:
             label, source = (text.rpartition(":")[2], text) if ":" in text else (text, "")
         if not label or (source and label in registry.TABLE) or label in found:
-            raise InvalidInput(f"{text!r} needs a name of its own, which no other policy has; write mine=mine.py:mine")
+            raise InvalidInput(f"{text!r} needs a name that no other policy has; write it like mine=mine.py:mine")
         check_policy_name(label, source or None)
         found[label] = source or None
     return found

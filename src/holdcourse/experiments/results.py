@@ -63,7 +63,8 @@ class Results:
         store = Folder(Path(folder))
         if not store.manifest.exists():
             raise InvalidInput(
-                f"{folder} holds no sweep (no {store.manifest.name}); give the folder= that it was written to"
+                f"{folder} contains no sweep (there is no {store.manifest.name}); give the folder= that it was written "
+                "to"
             )
         found = [store.load(identity) for identity in store.identities()]
         found.sort(key=lambda pair: pair[0].place)
@@ -110,10 +111,12 @@ class Results:
             raise InvalidInput(f"quantity {quantity!r} is not known; use one of {', '.join(QUANTITIES)}")
         chosen = [k for k, row in enumerate(self.rows) if row.policy == policy]
         if not chosen:
-            raise InvalidInput(f"there are no runs of policy {policy!r}; there are {', '.join(self.policies)}")
+            raise InvalidInput(f"there are no runs of policy {policy!r}; choose one of {', '.join(self.policies)}")
         lengths = {self.rows[k].rounds for k in chosen}
         if len(lengths) > 1:
-            raise InvalidInput(f"runs of {sorted(lengths)} rounds cannot be drawn together; select one experiment")
+            raise InvalidInput(
+                f"runs of different lengths, {sorted(lengths)} rounds, cannot be drawn together; select one experiment"
+            )
         return np.cumsum([self._per_round(k, quantity) for k in chosen], axis=1)
 
     def final(self, policy: str, quantity: Quantity = "total") -> Array:
@@ -128,7 +131,9 @@ class Results:
             return np.asarray(curves["service"] + curves["movement"])
         if quantity == "net":
             if "gain" not in curves:
-                raise InvalidInput("these runs have no gains; 'net' is for worlds such as wind")
+                raise InvalidInput(
+                    "these runs have no gains, and 'net' is for worlds such as wind; choose another quantity"
+                )
             return np.asarray(curves["gain"] - curves["movement"])
         if quantity == "regret":
             best = self.curves[self._optimum_of(k)]
@@ -138,7 +143,7 @@ class Results:
     def _optimum_of(self, k: int) -> int:
         other = self._optima.get(_scene(self.rows[k]))
         if other is None:
-            raise InvalidInput("regret needs the runs of the clairvoyant optimum; do not select them away")
+            raise InvalidInput("regret needs the runs of the clairvoyant optimum; include them in the selection")
         return other
 
     @cached_property

@@ -198,8 +198,8 @@ def _executed(scenes: list[list[RunConfig]], executor: Executor) -> Iterable[lis
                 yield _outcomes(future, running.pop(future))
     except BrokenExecutor:
         raise HoldcourseError(
-            "a worker process died (out of memory, or killed); finished runs are saved: the same command goes on, "
-            "with less memory if workers= is smaller"
+            "a worker process died (out of memory, or killed). Finished runs are saved, and the same command "
+            "continues; it needs less memory with a smaller workers="
         ) from None
     finally:
         for future in running:

@@ -106,12 +106,12 @@ class Folder:
             found = _read_manifest(self.manifest)
             if found != wanted:
                 raise InvalidInput(
-                    f"{self.path} holds results of another configuration ({_difference(found, wanted)}); "
+                    f"{self.path} contains results of another configuration ({_difference(found, wanted)}); "
                     "choose another folder=, or start over with fresh=True"
                 )
         else:
             if (self.path / "runs").exists():
-                raise InvalidInput(f"{self.path} holds runs without {self.manifest.name}; choose another folder=")
+                raise InvalidInput(f"{self.path} contains runs but no {self.manifest.name}; choose another folder=")
             with writing(self.path):
                 archive.write_file(self.manifest, (json.dumps(wanted, indent=1, sort_keys=True) + "\n").encode())
         with writing(self.path / "runs"):
@@ -142,7 +142,7 @@ class Folder:
                 raise ForeignRun(f"{path} is the result of another run or another sweep; remove it, or use fresh=True")
             return _row(state), curves
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(f"{path} is damaged: {error!r}") from None
+            raise DamagedFile(f"{path} is damaged: {error!r}; remove it, and the run is done again") from None
 
     def identities(self) -> list[str]:
         """Return the identities of all finished runs."""

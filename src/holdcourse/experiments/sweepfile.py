@@ -119,7 +119,7 @@ class SweepFile(Frozen):
         there = {name: base / name for name in files if name.endswith(".py") or (base / name).is_file()}
         missing = [name for name in world.used_files() if name not in there or not there[name].is_file()]
         if missing:
-            raise InvalidInput(f"there is no file {base / missing[0]}")
+            raise InvalidInput(f"there is no file {base / missing[0]}; check its name in the sweep file")
         return world.model_copy(update={"hashes": {k: file_hash(p) for k, p in sorted(there.items()) if p.is_file()}})
 
     def sweep(self, base: Path = Path()) -> Sweep:
@@ -176,7 +176,10 @@ def load_sweep(path: Path, *, code: bool = True, say: Callable[[str], None] = la
     for place, named in parsed.code(path.parent).items():
         if not code:
             where = f"{path}{_line_of(text, place)}: {spelled(place)}"
-            raise InvalidInput(f"{where} names code, {named}, which code=False refuses; read it, then leave that out")
+            raise InvalidInput(
+                f"{where} names code, {named}, which code=False refuses to run; read it, and leave out code=False if "
+                "you trust it"
+            )
         say(f"{path} runs code that is not holdcourse's: {named} ({spelled(place)})")
     for k, policy in enumerate(parsed.policies):
         with _about(path, text, ("policies", k)):

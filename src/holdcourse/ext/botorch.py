@@ -93,11 +93,11 @@ class BotorchCosts:
         outputs = getattr(model, "num_outputs", 1)
         if outputs != 1:
             raise InvalidInput(
-                f"the model {name} has {outputs} outputs; a cost model needs one: model.subset_output([0])"
+                f"the model {name} has {outputs} outputs, but a cost model needs one; give model.subset_output([0])"
             )
         if not frozen and (noise_std is not None) != _has_known_noise(model):
             remedy = (
-                "has fitted its noise: leave noise_std out" if noise_std else "was told its noise: give noise_std too"
+                "has fitted its noise; leave out noise_std" if noise_std else "was given its noise; give noise_std too"
             )
             raise InvalidInput(f"the model {name} {remedy}")
         self.problem = problem
@@ -158,7 +158,9 @@ class BotorchCosts:
         """Tell the fitted model what a `state` holds, one by one: the same arithmetic, so the same bits."""
         missing = [name for name in STATE if name not in arrays]
         if missing:
-            raise InvalidInput(f"this is not the state of BotorchCosts: {missing} missing, found {sorted(arrays)}")
+            raise InvalidInput(
+                f"this is not a saved state of BotorchCosts: it lacks {missing} and contains {sorted(arrays)}"
+            )
         past = History(*(arrays[name] for name in STATE))
         past.check(self.problem, self.dimension)
         history = [
@@ -196,7 +198,7 @@ class BotorchCosts:
         if len(mean) != self.problem.n:
             raise InvalidInput(
                 f"the model gives means of shape {tuple(posterior.mean.shape)} for {self.problem.n} actions; "
-                "batches of models are not supported"
+                "batches of models are not supported, so give a single model"
             )
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
@@ -249,7 +251,10 @@ def _context_dimension(problem: Problem, model: Any) -> int:
         raise InvalidInput(f"{type(model).__name__} does not show its training inputs; give context_dimension")
     inputs, own = int(data[0].shape[-1]), int(problem.actions.shape[1])
     if inputs < own:
-        raise InvalidInput(f"the model has {inputs} inputs, but the actions alone have {own} coordinates")
+        raise InvalidInput(
+            f"the model has {inputs} inputs, but the actions alone have {own} coordinates; fit it to actions and "
+            "contexts"
+        )
     return inputs - own
 
 

@@ -80,7 +80,7 @@ def context_columns(contexts: Any, names: Sequence[str] | None) -> Columns:
     if names is None:
         names = ["context"] if width == 1 else [f"context_{axis}" for axis in range(width)]
     if len(names) != width:
-        raise InvalidInput(f"contexts have {width} numbers, but context_names are {list(names)}")
+        raise InvalidInput(f"contexts have {width} numbers, but context_names are {list(names)}; give one for each")
     return {name: contexts[:, axis] for axis, name in enumerate(names)}
 
 
@@ -97,7 +97,7 @@ def checked_units(units: Units | None, there: Sequence[str]) -> dict[str, str]:
     """Units by column; only of columns that are there."""
     unknown = sorted(set(units or {}) - set(there))
     if unknown:
-        raise InvalidInput(f"units names {unknown[0]!r}; there are {sorted(there)}")
+        raise InvalidInput(f"units names {unknown[0]!r}, which is not a column; the columns are {sorted(there)}")
     return dict(units or {})
 
 
@@ -133,9 +133,12 @@ def record_rows(record: Controller | str | Path, problem: Problem | None) -> lis
 def _problem_of(log: Log) -> Problem:
     described, members = log.about.recipe, log.about.identity.members
     if members is not None:
-        raise InvalidInput(f"{log.path} is the record of a fleet of {members.count} members, which has no such table")
+        raise InvalidInput(
+            f"{log.path} is the record of a fleet of {members.count} members; only the record of a single controller "
+            "can become a table"
+        )
     if described is None:
-        raise InvalidInput(f"{log.path} does not say what its problem is ({log.about.recipe_missing}); give problem=")
+        raise InvalidInput(f"{log.path} does not contain its problem ({log.about.recipe_missing}); give problem=")
     return Problem.from_data(described["problem"])
 
 
@@ -304,13 +307,13 @@ def _with_units(frame: pd.DataFrame, units: Units | None) -> pd.DataFrame:
 
 LONG_NAMES = {
     "action": "action taken",
-    "applied_index": "action that really ran, where the operator chose another",
+    "applied_index": "action that really ran, if the operator chose another",
     "asked": "time of the question, UTC",
     "cost": "true service cost of every setting",
     "episode": "episode",
     "expected_cost": "service cost that the model expected",
     "limited_by": "limit that acted",
-    "measurement": "what was measured; missing where that was taken back",
+    "measurement": "what was measured; missing if it was taken back",
     "movement": "movement cost",
     "probability": "probability of the action before it was drawn",
     "retracted": "why the measurement was taken back",
@@ -377,7 +380,7 @@ def record_dataset(
     xr = _xarray()
     frame = record_frame(record, problem=problem, context_names=context_names)
     if frame.empty:
-        raise InvalidInput("the record holds no decision yet")
+        raise InvalidInput("the record contains no decision yet; ask its controller first")
     columns = {name: frame[name].to_numpy() for name in frame.columns if name not in SETTINGS}
     columns["applied_index"] = frame["applied_index"].to_numpy(dtype=np.float64, na_value=np.nan)
     for name in ("limited_by", "retracted"):
@@ -401,7 +404,8 @@ def _xarray() -> Any:
 def _same(what: str, counts: Sequence[int]) -> int:
     if len(set(counts)) > 1:
         raise InvalidInput(
-            f"the runs have {sorted(set(counts))} {what}; a dataset needs as many in each, a frame does not"
+            f"the runs have {sorted(set(counts))} {what}; a dataset needs the same number in each, so make a frame "
+            "instead"
         )
     return counts[0]
 

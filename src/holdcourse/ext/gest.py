@@ -172,7 +172,9 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     def _validate_vocs(self, vocs: VOCS) -> None:
         settings = _settings(vocs)
         if not settings:
-            raise InvalidInput("vocs must define at least one variable that is not contextual: something to set")
+            raise InvalidInput(
+                "vocs must define at least one variable that is not contextual, as the setting to choose"
+            )
         if len(vocs.objectives) != 1:
             raise InvalidInput(f"vocs must define one objective, got {vocs.objective_names}; sum them up with weights")
         name, objective = next(iter(vocs.objectives.items()))
@@ -207,7 +209,9 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         """Say what is known now of contextual variables; it holds until something newer is observed or ingested."""
         unknown = sorted(set(context) - set(self._contextual))
         if unknown:
-            raise InvalidInput(f"{unknown[0]!r} is not a contextual variable; those are {self._contextual}")
+            raise InvalidInput(
+                f"{unknown[0]!r} is not a contextual variable; the contextual ones are {self._contextual}"
+            )
         self._context |= {name: float(value) for name, value in context.items()}
 
     def suggest(self, num_points: int | None = None) -> list[Point]:
@@ -216,8 +220,8 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         free = self._session.max_pending - len(self.pending)
         if count > free:
             raise InvalidInput(
-                f"cannot suggest {count} points: max_pending is {self._session.max_pending} and {self.pending} still "
-                "wait for their result; ingest them (NaN if there is none), or raise max_pending"
+                f"cannot suggest {count} points: max_pending is {self._session.max_pending} and {self.pending} are "
+                "still waiting for their result; ingest them (NaN if there is none), or raise max_pending"
             )
         return [self._suggest() for _ in range(count)]
 
@@ -226,7 +230,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         found = [self._result(row) for row in results if not (_failed(row) and _id_of(row) is None)]
         told = [result.entry.decision.round for result in found if result.entry is not None]
         if len(set(told)) < len(told):
-            raise InvalidInput(f"several results have the same _id: {told}")
+            raise InvalidInput(f"several results have the same _id: {told}; give one result for each")
         for result in found:
             if result.entry is None:
                 if result.measurement is not None:
@@ -257,8 +261,8 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         different = [name for name in identity if saved.get(name) != identity[name]]
         if different:
             raise InvalidInput(
-                f"{path} was saved by another generator: its {different[0]} is {saved.get(different[0])!r}, here "
-                f"{identity[different[0]]!r}; make it with the same arguments"
+                f"{path} was saved by another generator: its {different[0]} is {saved.get(different[0])!r}, and that "
+                f"of this one is {identity[different[0]]!r}; make this one with the same arguments"
             )
         self._session.restore(state, arrays)
         self._context = dict(state["observed"])
@@ -271,7 +275,8 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         missing = [name for name in self._contextual if name not in self._context]
         if missing:
             raise InvalidInput(
-                f"nothing is known of {missing[0]!r} yet; observe({missing[0]}=...), give context=, or ingest a row"
+                f"the value of {missing[0]!r} is not known yet; call observe({missing[0]}=...), give context=, or "
+                "ingest a row"
             )
         context = [self._context[name] for name in self._contextual] or None
         choice, entry = self._session.decide(Request.of(self.problem, context, None, None, None))
@@ -290,16 +295,18 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         for name in (*self.vocs.variables, self._objective):
             if name not in row:
                 raise InvalidInput(
-                    f"a result must hold all variables and the objective; {name!r} is not in {dict(row)}"
+                    f"a result must contain all variables and the objective, but {name!r} is not in {dict(row)}"
                 )
         context = [_number(row, name) for name in self._contextual] or None
         if context is not None and not np.isfinite(context).all():
-            raise InvalidInput(f"contextual variables must be finite, got {dict(row)}")
+            raise InvalidInput(f"contextual variables must be finite numbers, got {dict(row)}")
         value = _number(row, self._objective, "; NaN if it was not measured")
         measurement = value if math.isfinite(value) else None
         result = Result(entry, self._nearest(row), context, measurement)
         if entry is not None and entry.told not in (None, (measurement, result.applied)):
-            raise InvalidInput(f"the result with _id {known} was ingested before and was another: {entry.told}")
+            raise InvalidInput(
+                f"another result with _id {known} was ingested before, {entry.told}; each result counts only once"
+            )
         return result
 
     def _suggested(self, known: int) -> Entry:
@@ -316,7 +323,9 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
             points = np.array(axis, dtype=np.float64)
             reach = np.diff(points).max() if len(points) > 1 else 0.0
             if not points[0] - reach / 2 <= value <= points[-1] + reach / 2:
-                raise InvalidInput(f"{name}={value:g} is off the grid, which goes from {points[0]:g} to {points[-1]:g}")
+                raise InvalidInput(
+                    f"{name}={value:g} is not on the grid, which extends from {points[0]:g} to {points[-1]:g}"
+                )
             nearest[name] = float(points[int(np.argmin(np.abs(points - value)))])
         return self._grid.index(**nearest)
 

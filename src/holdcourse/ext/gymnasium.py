@@ -126,7 +126,7 @@ class WorldEnv(gymnasium.Env[Observation, np.int64]):
         """Play a round. It is truncated, never terminated."""
         t = self._round
         if t >= len(self._contexts):
-            raise InvalidInput("the episode has ended; call reset first")
+            raise InvalidInput("the episode has ended; call reset() to begin another")
         problem, context = self.world.problem, self._contexts[t]
         problem.check_action(action)  # type: ignore[arg-type]
         action = int(action)

@@ -131,7 +131,7 @@ class AdditiveCosts:
         maximise: bool = False,
     ) -> None:
         if not isinstance(problem, Knobs):
-            raise InvalidInput(f"this model is for hc.knobs(...), got {problem!r}; a planner takes other problems")
+            raise InvalidInput(f"this model is for hc.knobs(...), got {problem!r}; use hc.planner for other problems")
         for name, value in (("noise_std", noise_std), ("spread", spread)):
             if value is not None and not (is_finite(value) and value > 0):
                 raise InvalidInput(f"{name} must be above 0, or None to have it fitted, got {plain(value)!r}")
@@ -350,7 +350,7 @@ class AdditiveCosts:
         vector = context_vector(context)
         if len(vector) and not len(self._box):
             raise InvalidInput(
-                f"the context {vector.tolist()} was given, but not where contexts come from; make the policy with "
+                f"the context {vector.tolist()} was given, but the range of contexts was not; make the policy with "
                 "context_bounds=[(low, high), ...], a pair for each number"
             )
         check_context(vector, len(self._box))
@@ -398,7 +398,9 @@ class AdditiveCosts:
         entries = np.array(arrays["entries"], dtype=np.int64).reshape(-1, len(self._ways))
         beliefs, sizes = Beliefs.of(np.array(arrays["beliefs"])), np.array([group.n for group in self.problem.groups])
         if len(beliefs.groups) != len(self._ways) or (entries < 0).any() or (entries >= sizes).any():
-            raise InvalidInput("this state is damaged: it is about other knobs")
+            raise InvalidInput(
+                "this state is damaged, or belongs to other knobs; make the policy with the same problem"
+            )
         self._entries, self._measured = entries[:0], np.zeros(0)
         self._believe(beliefs)  # with nothing to learn again: that is in the weights
         if arrays["weights"].shape != self._w.shape or arrays["covariance"].shape != self._S.shape:

@@ -437,7 +437,9 @@ def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
     except (TypeError, ValueError):
         costs = np.full(n, np.nan)
     if costs.shape != (n,) or not (costs > -np.inf).all():
-        raise InvalidInput(f"{what} must be {n} numbers, one per action, {sign * np.inf} to forbid one; got {given!r}")
+        raise InvalidInput(
+            f"{what} must be {n} numbers, one per action ({sign * np.inf} forbids an action), got {given!r}"
+        )
     return costs
 
 
@@ -468,7 +470,7 @@ class KnownCosts:
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """The costs shown, or those of the context."""
         if shown is None and self.costs_of is None:
-            raise InvalidInput("this policy needs the true costs of the round: pass costs=, one per action")
+            raise InvalidInput("this policy needs the true costs of the round; give costs=, one per action")
         if shown is None and self.costs_of is not None:
             shown = self.costs_of(check_context(context, None))
         what, sign = ("gains", -1.0) if self.maximise else ("costs", 1.0)
@@ -593,7 +595,9 @@ class LowerBound:
         if every not in ("round", "episode"):
             raise InvalidInput(f"every must be 'round' or 'episode', got {every!r}")
         if maximise and interval_map is not None:
-            raise InvalidInput("a map gives costs already; express the gain in it instead of maximise=True")
+            raise InvalidInput(
+                "interval_map already returns costs, so maximise=True does not apply; let the map turn gains into costs"
+            )
         if guard is not None and not callable(getattr(guard, "tamed", None)):
             raise InvalidInput(f"guard must be an OutlierGuard, or None, got {guard!r}")
         if interval_map is not None and not callable(interval_map):

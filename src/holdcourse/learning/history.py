@@ -100,8 +100,8 @@ class History:
         bad = np.flatnonzero((actions < 0) | (actions >= problem.n))
         if len(bad):
             raise InvalidInput(
-                f"measurement {bad[0]} of the history is about action {actions[bad[0]]}; "
-                f"the actions are 0..{problem.n - 1}"
+                f"measurement {bad[0]} of the history belongs to action {actions[bad[0]]}, but the actions are "
+                f"numbered from 0 to {problem.n - 1}"
             )
         if len(self) and dimension is not None and contexts.shape[1] != dimension:
             raise InvalidInput(f"the contexts of the history have {contexts.shape[1]} numbers, expected {dimension}")
@@ -141,8 +141,8 @@ def check_context(context: Any, dimension: int | None) -> Array:
 def _wrong_shape(context: Any, vector: Array, dimension: int | None) -> InvalidInput:
     if dimension == 0:
         return InvalidInput(
-            f"there was no context so far, so there can be none now, got {plain(context)!r}; leave it out, or "
-            "start again and give one from the first question on"
+            f"no earlier round had a context, so this one cannot have one, got {plain(context)!r}; leave it out, or "
+            "start again and give a context from the first round on"
         )
     expected = (
         "a number or a flat list of numbers" if dimension is None else f"{dimension} number{'s' * (dimension != 1)}"
@@ -188,7 +188,8 @@ def require_squarable(values: ArrayLike, what: str) -> None:
     largest = abs(values) if isinstance(values, float) else float(np.abs(values).max(initial=0.0))
     if largest > LARGEST:
         raise InvalidInput(
-            f"{what} hold {largest:g}, too large to be squared; change the unit so that numbers stay below {LARGEST:g}"
+            f"{what} contain {largest:g}, which is too large to be squared; change the unit so that numbers stay below "
+            f"{LARGEST:g}"
         )
 
 

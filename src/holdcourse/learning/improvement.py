@@ -86,21 +86,22 @@ class Belief:
         if isinstance(posterior, FittedPosterior):
             if posterior.fit is None:
                 raise InvalidInput(
-                    f"there are too few measurements to say what lies between the settings: {len(past)}; refine later"
+                    f"{len(past)} measurements are too few to estimate the costs between the settings; refine after "
+                    "more rounds"
                 )
             log, widening, past = posterior.log, posterior.widening, posterior.believed()
             prior_mean = posterior.fit.prior_mean
             level = float(np.exp(np.median(past.measurements))) if log else 1.0
         if not (callable(prior_mean) or np.ndim(prior_mean) == 0):
             raise InvalidInput(
-                "prior_mean has a number for each setting, and none for those in between; give one number, or a "
-                "function of the settings"
+                "prior_mean has a number for each setting, but none for the settings in between; give one number for "
+                "all, or a function of the settings"
             )
         prior = posterior.prior
         if any(isinstance(part.action, np.ndarray) for part in prior.kernel.parts):
             raise InvalidInput(
-                "the kernel has the covariance of the settings as a matrix, which says nothing about those in between; "
-                "give a kernel such as RBF(0.2)"
+                "the kernel has the covariance of the settings as a matrix, which does not cover the settings in "
+                "between; give a kernel such as RBF(0.2)"
             )
         spread = np.linspace(0, len(past) - 1, min(len(past), MOST_MEASUREMENTS)).astype(int)
         some = History(past.actions[spread], past.contexts[spread], past.measurements[spread])
@@ -143,8 +144,8 @@ class Belief:
         """Compare all settings of a finer problem with the old ones, of which `places` says where they are in it."""
         if problem.n > MATRIX_ACTIONS:
             raise TooLarge(
-                f"{problem.n} settings would have to be compared, and {MATRIX_ACTIONS} can be; say with within= where "
-                "to refine, or allow a larger loss"
+                f"{problem.n} settings would have to be compared, but at most {MATRIX_ACTIONS} can be; give within= to "
+                "say where to refine, or allow a larger loss"
             )
         from scipy.linalg import cho_factor, cho_solve, solve_triangular
 

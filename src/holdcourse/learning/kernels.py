@@ -56,7 +56,8 @@ def checked_covariance(matrix: Any) -> Array:
     if uneven.max() > SYMMETRY_TOLERANCE * scale:
         i, j = (int(k) for k in np.unravel_index(int(uneven.argmax()), square.shape))
         raise InvalidInput(
-            f"the action covariance must be symmetric, but ({i}, {j}) is {square[i, j]:.6g} and back {square[j, i]:.6g}"
+            f"the action covariance must be symmetric, but entry ({i}, {j}) is {square[i, j]:.6g} and entry ({j}, {i}) "
+            f"is {square[j, i]:.6g}"
         )
     square = (square + square.T) / 2
     lowest = float(np.linalg.eigvalsh(square)[0])
@@ -89,7 +90,7 @@ def checked_period(values: Any, name: str) -> Periods | None:
     for entry in entries:
         if entry is not None and (isinstance(entry, bool) or not (is_finite(entry) and entry > 0)):
             raise InvalidInput(
-                f"{name} must be positive and finite, got {plain(entry)!r}; give None for an axis that never returns"
+                f"{name} must be positive and finite, got {plain(entry)!r}; give None for an axis that is not periodic"
             )
     periods = tuple(None if entry is None else float(entry) for entry in entries)
     return periods if any(entry is not None for entry in periods) else None
@@ -202,11 +203,12 @@ def refuse_noise(kernel: Any, name: str) -> None:
         return
     if type(kernel).__name__ == "WhiteKernel":
         raise InvalidInput(
-            f"{name} holds a WhiteKernel; noise is not part of a kernel here; pass it as noise_std instead"
+            f"{name} contains a WhiteKernel, but noise is not part of a kernel here; give it as noise_std instead"
         )
     if type(kernel).__name__ == "CompoundKernel":
         raise InvalidInput(
-            f"{name} holds a CompoundKernel, which is several covariances and not one; add or multiply its kernels"
+            f"{name} contains a CompoundKernel, which is several covariances instead of one; add or multiply its "
+            "kernels"
         )
     for child in _children(kernel):
         refuse_noise(child, name)
@@ -442,8 +444,8 @@ class Kernel(_Summable):
             return self.action
         if problem.n > MATRIX_ACTIONS:
             raise TooLarge(
-                f"the covariance matrix of {problem.n} actions would take {problem.n**2 * 8 / 1e9:.0f} GB; it is made "
-                f"for up to {MATRIX_ACTIONS}. Use method='flat', which learns with features of the actions instead"
+                f"the covariance matrix of {problem.n} actions would take {problem.n**2 * 8 / 1e9:.0f} GB, and at most "
+                f"{MATRIX_ACTIONS} actions may have one; use method='flat', which learns with features of the actions"
             )
         matrix = np.asarray(self.action(self.action_inputs(problem.features)), dtype=np.float64)
         return (matrix + matrix.T) / 2

@@ -117,8 +117,8 @@ class FlatBounds:
             if missed is not None:
                 member = int(members[np.flatnonzero((contexts == row).all(axis=1))[0]])
                 raise InvalidInput(
-                    f"the context {row.tolist()} of member {member} is none that the members' common basis covers; "
-                    "name all contexts that can occur, contexts=, or wider context_bounds="
+                    f"the context {row.tolist()} of member {member} is not covered by the members' common basis; "
+                    "list all contexts that can occur in contexts=, or give wider context_bounds="
                 )
 
     def look(self, members: Ints, contexts: Array, rounds: int, interval: float) -> tuple[Array, Array]:

@@ -92,7 +92,7 @@ def _checked(tree: Tree, p: ArrayLike, name: str) -> Array:
         raise InvalidInput(f"{name} must have shape ({tree.n},), one probability per action, got {array.shape}")
     if not transport.distribution_error(array) <= SUM_TOLERANCE:
         raise InvalidInput(
-            f"{name} must be a distribution: entries 0 or more that sum to 1; "
-            f"it sums to {array.sum():.12g}, least entry {array.min():g}"
+            f"{name} must be a distribution, with entries of 0 or more that sum to 1; "
+            f"it sums to {array.sum():.12g}, and its smallest entry is {array.min():g}"
         )
     return array

@@ -196,7 +196,7 @@ def knob(
         name for name, each in (("per_unit", per_unit), ("per_step", per_step), ("change", change)) if each is not None
     ]
     if len(given) > 1:
-        raise InvalidInput(f"a knob has one price; got {given[0]} and {given[1]}, give one of them")
+        raise InvalidInput(f"a knob has one price, but {given[0]} and {given[1]} are given; leave one of them out")
     named = not all(isinstance(value, float) for value in listed)
     if per_unit is not None:
         if named:
@@ -216,7 +216,9 @@ def knob(
 def knob_of(given: Any, name: str) -> Knob:
     """An axis of a grid as a knob: one already, its description, or a list of values."""
     if not name.strip() or set(name) & set(",;=") or name != name.strip():
-        raise InvalidInput(f"an axis needs a name without any of , ; = and no spaces around it, got {name!r}")
+        raise InvalidInput(
+            f"the name of an axis must not contain , ; or =, nor begin or end with a space, got {name!r}"
+        )
     if isinstance(given, Knob):
         return given
     try:
@@ -244,20 +246,22 @@ def _values(values: Any) -> tuple[Any, ...]:
             if isinstance(each, str) and (set(each) & set(",;=()") or each != each.strip() or not each)
         ]
         if odd:
-            raise InvalidInput(f"a name must be text without any of , ; = ( ) and no spaces around it, got {odd[0]!r}")
+            raise InvalidInput(
+                f"a name must be text without , ; = ( or ) that does not begin or end with a space, got {odd[0]!r}"
+            )
         if not all(is_finite(each) for each in names if isinstance(each, int | float)):
             raise InvalidInput(f"a number among names must be finite, got {list(names)}")
         written = [str(float(each)) if _kind(each) is float else str(each) for each in names]
         written = [text.removesuffix(".0") for text in written]  # 1, 1.0 and "1" look the same where they are read
         if len(set(written)) < len(names) or len(set(names)) < len(names):  # True is 1, to Python
-            raise InvalidInput(f"there is a value twice, or two look the same, in {list(names)}; give each once")
+            raise InvalidInput(f"a value occurs twice, or two look the same, in {list(names)}; give each once")
         return names
     array = float_array(listed, "values")
     if array.ndim != 1 or array.size == 0:
-        raise InvalidInput(f"it must be a non-empty list of numbers or names, got shape {array.shape}")
+        raise InvalidInput(f"the values must be a non-empty list of numbers or names, got shape {array.shape}")
     require_finite(array, "values")
     if len(np.unique(array)) != len(array):
-        raise InvalidInput(f"it holds a value twice: {array.tolist()}; every grid point must be one action")
+        raise InvalidInput(f"a value occurs twice in {array.tolist()}; give each once")
     return tuple(array.tolist())
 
 
@@ -303,8 +307,8 @@ def _changes(change: Any, count: int) -> float | str | tuple[tuple[float, ...], 
     require_finite(matrix, "change")
     if not np.array_equal(matrix, matrix.T):
         raise InvalidInput(
-            "a knob's changes must cost the same there and back; if they do not, give the costs of all moves as a "
-            "matrix: Problem(grid, metric=matrix, directed=True)"
+            "a change of a knob must cost the same in both directions; if it does not, give the costs of all moves as "
+            "a matrix: Problem(grid, metric=matrix, directed=True)"
         )
     try:
         check_metric(matrix)

@@ -60,10 +60,14 @@ class Knobs(Problem):
         self._at_once = False
         self.n = math.prod(group.n for group in self.groups)
         if self.n > MOST_ACTIONS:
-            raise TooLarge(f"there are {said(self.n)} combinations; at most {said(MOST_ACTIONS)} can be counted")
+            raise TooLarge(
+                f"there are {said(self.n)} combinations, but at most {said(MOST_ACTIONS)} can be counted; give fewer "
+                "knobs, or fewer values"
+            )
         if sum(group.n for group in self.groups) > MOST_ENTRIES:
             raise TooLarge(
-                f"the groups have {sum(g.n for g in self.groups)} settings in all; at most {MOST_ENTRIES} fit"
+                f"the groups have {sum(g.n for g in self.groups)} settings in all, but at most {MOST_ENTRIES} fit; "
+                "make smaller groups, or give fewer values"
             )
         self.metric_name, self.directed, self.has_coordinates = KNOBS, False, True
         self.labels = None
@@ -124,7 +128,7 @@ class Knobs(Problem):
         for part, group in zip(self.parts, self.groups, strict=True):
             if entry < part.stop:
                 return group.value(entry - part.start)
-        raise InvalidInput(f"{entry} is not an entry; there are {self.entries}")
+        raise InvalidInput(f"{entry} is not an entry; entries are numbered from 0 to {self.entries - 1}")
 
     # -- what a problem can be asked ---------------------------------------------------------------------------------
 
@@ -148,7 +152,7 @@ class Knobs(Problem):
     def nearest(self, action: int, permitted: Mask) -> int:
         """Return the permitted action nearest to another one; group by group."""
         if not self.any_permitted(permitted):
-            raise NoActionLeft("a group of knobs has no permitted setting; permit at least one of each")
+            raise NoActionLeft("a group of knobs has no permitted setting; permit at least one in each group")
         places = self.within_groups(action)
         return self.together(
             [group.nearest(a, permitted[part]) for group, a, part in zip(self.groups, places, self.parts, strict=True)]
@@ -214,8 +218,8 @@ class Knobs(Problem):
                 return mask
         if not isinstance(allowed, Mapping) or not set(allowed) <= set(self._names):
             raise InvalidInput(
-                f"allowed must be the values that may be chosen by the name of a knob, or {self.entries} booleans; the "
-                f"knobs are {list(self._names)}, got {plain(allowed)!r}"
+                f"allowed must list the values that may be chosen under the name of each knob, or be {self.entries} "
+                f"booleans; the knobs are {list(self._names)}, got {plain(allowed)!r}"
             )
         masks = []
         for group in self.groups:
@@ -311,8 +315,8 @@ def knobs(
         count = math.prod(len(found[name].values) for name in names)
         if count > MOST_IN_GROUP:
             raise TooLarge(
-                f"the group {', '.join(names)} has {said(count)} settings; at most {MOST_IN_GROUP} are weighed "
-                "together: give fewer knobs the same group or the same `together`, or fewer values"
+                f"the group {', '.join(names)} has {said(count)} settings, but at most {MOST_IN_GROUP} can be planned "
+                "together; give fewer knobs the same group or the same `together`, or give fewer values"
             )
         problems.append(Problem(Grid(tuple(names), tuple(found[name] for name in names)), "cityblock", **options))
     return Knobs(problems, list(found))
@@ -344,7 +348,7 @@ def _groups(given: Any, names: Sequence[str]) -> list[list[str]]:
             )
         unknown = [name for name in group if name not in names]
         if unknown:
-            raise InvalidInput(f"groups names {plain(unknown[0])!r}, which is not a knob; there are {list(names)}")
+            raise InvalidInput(f"groups names {plain(unknown[0])!r}, which is not a knob; the knobs are {list(names)}")
     return [list(group) for group in listed]
 
 

@@ -31,12 +31,12 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
     def fail(bad: NDArray[np.bool_], what: str) -> None:
         if bad.any():
             i, j = (int(k) for k in np.argwhere(bad)[0])
-            raise InvalidMetric(f"cost of moving from action {i} to {j} is {matrix[i, j]:.6g}: {what}", (i, j))
+            raise InvalidMetric(f"the cost of moving from action {i} to {j} is {matrix[i, j]:.6g}: {what}", (i, j))
 
     n = len(matrix)
     fail(
         ~np.isfinite(matrix),
-        "movement costs must be finite numbers; forbid an action by `allowed`, not by an infinite distance",
+        "movement costs must be finite numbers; forbid an action with `allowed`, not with an infinite cost",
     )
     fail(matrix < 0, "movement costs must not be negative")
     fail(np.diag(np.diag(matrix) != 0), "staying must cost 0; put zeros on the diagonal")
@@ -45,13 +45,13 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
         if uneven.any():
             i, j = (int(k) for k in np.argwhere(uneven)[0])
             raise InvalidMetric(
-                f"moving from action {i} to {j} costs {matrix[i, j]:.6g} but back {matrix[j, i]:.6g}; "
-                "pass directed=True if that is meant, or make the matrix symmetric",
+                f"moving from action {i} to {j} costs {matrix[i, j]:.6g}, but moving back costs {matrix[j, i]:.6g}; "
+                "give directed=True if that is intended, or make the matrix symmetric",
                 (i, j),
             )
     fail(
         (matrix == 0) & (matrix.T == 0) & ~np.eye(n, dtype=bool),
-        "distinct actions at distance 0 are one action; merge them",
+        "different actions with a distance of 0 are one action; merge them",
     )
     if n <= EXACT_CHECK_ACTIONS:
         i, j, k = worst_triangle(matrix, TOLERANCE)
@@ -60,7 +60,7 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
         i, j, k = worst_triangle_sampled(matrix, triples, TOLERANCE)
     if i >= 0:
         raise InvalidMetric(
-            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but over {j} only {matrix[i, j]:.6g} + "
+            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but via {j} only {matrix[i, j]:.6g} + "
             f"{matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
             "holdcourse.metric_closure(matrix) gives the cheapest routes, which form a metric",
             (i, j, k),
@@ -130,6 +130,6 @@ def require_distinct(actions: Array, scale: Array) -> None:
         i = int(order[np.flatnonzero(order == j)[0] - 1])
         raise InvalidMetric(
             f"actions {i} and {j} have the same coordinates {actions[j].tolist()}: "
-            "distinct actions at distance 0 are one action; remove one of them",
+            "different actions with a distance of 0 are one action; remove one of them",
             (i, j),
         )

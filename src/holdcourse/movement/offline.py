@@ -371,7 +371,7 @@ def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: in
     for t, action in enumerate(taken):
         problem.check_action(action)
         if checked[t, action] == np.inf:
-            raise InvalidInput(f"action {action} is forbidden (cost inf) in round {t}")
+            raise InvalidInput(f"action {action} is forbidden in round {t} (its cost is inf); choose another one there")
     return _priced(np.array(taken, dtype=np.int64), checked, problem, start)
 
 
@@ -412,7 +412,9 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
         problem.check_action(start)
         totals = totals + episodes * problem.costs_from(start)
     if np.isnan(totals).any():
-        raise InvalidInput(f"the costs of action {int(np.isnan(totals).argmax())} are not all numbers; leave no NaN")
+        raise InvalidInput(
+            f"the costs of action {int(np.isnan(totals).argmax())} contain NaN; give a number for every round"
+        )
     return int(np.argmin(totals)) if np.isfinite(totals).any() else None
 
 
@@ -504,6 +506,6 @@ def _priced(actions: Indices, costs: Array, problem: Problem, start: int | None)
     before, after = stops[:-1][moved], stops[1:][moved]
     movement = float(problem.move_costs(before, after).sum())
     if not math.isfinite(service + movement):
-        raise InvalidInput("the path costs more than a float can hold; scale the costs down")
+        raise InvalidInput("the path costs more than the largest number in floating point; scale the costs down")
     actions.setflags(write=False)
     return PricedPath(actions=actions, service=service, movement=movement)

@@ -83,8 +83,8 @@ def priced_grid(grid: Grid, units: tuple[str, ...], cost_unit: str) -> Grid:
     columns = sum(knob.columns.shape[1] for knob in priced.knobs)
     if columns > MOST_COLUMNS:
         raise TooLarge(
-            f"the prices of these knobs take {columns} columns, and {MOST_COLUMNS} fit: a matrix of changes takes one "
-            "for each value, one price for all changes only a few. Give one price if that is enough"
+            f"the prices of these knobs take {columns} columns, but only {MOST_COLUMNS} fit: a matrix of changes takes "
+            "one for each value, while one price for all changes takes only a few. Give one price if that is enough"
         )
     return priced
 
@@ -132,8 +132,8 @@ class MovePrices:
         if found.unit in MONEY and (self.option or self.kwh_price):
             if self.kwh_price is None or self.kwh_price <= 0:
                 raise InvalidInput(
-                    f"{what} {given!r} is money, and what is measured is in {self.unit}; say what a kWh costs with "
-                    f"{self.option}"
+                    f"{what} {given!r} is in money, but what is measured is in {self.unit}; give the price of a kWh "
+                    f"with {self.option}"
                 )
             energy = found.amount / self.kwh_price
         elif kind == "power" and quantity(found.unit) == "energy":

@@ -132,8 +132,8 @@ class Problem:
             self.actions = _checked_coordinates(actions)
             if len(self.actions) != len(matrix):
                 raise InvalidInput(
-                    f"there are {len(self.actions)} actions but the metric matrix is {matrix.shape}; "
-                    "give one row per action"
+                    f"there are {len(self.actions)} actions but the metric matrix has shape {matrix.shape}; "
+                    "give one row and one column per action"
                 )
 
         self.n = len(self.actions)
@@ -146,7 +146,9 @@ class Problem:
         self.context_units = _checked_texts(context_units, "context_units")
         names, units = self.context_names, self.context_units
         if names is not None and units is not None and len(names) != len(units):
-            raise InvalidInput(f"there are {len(names)} context_names but {len(units)} context_units")
+            raise InvalidInput(
+                f"there are {len(names)} context_names but {len(units)} context_units; give one unit for each name"
+            )
         self.fixed_cost = _checked_fixed_cost(priced.fixed_cost)
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
         if self._grid is not None:
@@ -273,7 +275,7 @@ class Problem:
             i, j = (int(k) for k in np.argwhere(~np.isfinite(matrix) | (matrix == 0) & ~np.eye(self.n, dtype=bool))[0])
             raise InvalidMetric(
                 f"the distance between actions {i} and {j}, at {self.actions[i].tolist()} and "
-                f"{self.actions[j].tolist()}, is {matrix[i, j]:g} in floating point; measure actions in another unit",
+                f"{self.actions[j].tolist()}, is {matrix[i, j]:g} in floating point; give actions in another unit",
                 (i, j),
             )
         return _frozen(with_fixed_cost(matrix, self.fixed_cost))
@@ -463,7 +465,7 @@ class Problem:
             )
         if places.size and not (places.min() >= 0 and places.max() < self.n):
             wrong = int(np.flatnonzero((places < 0) | (places >= self.n))[0])
-            raise InvalidInput(f"{what}[{wrong}] is {places[wrong]}, which is not an index 0..{self.n - 1}")
+            raise InvalidInput(f"{what}[{wrong}] is {places[wrong]}, which is not an index from 0 to {self.n - 1}")
         return places.astype(np.int64, copy=False)
 
     def describe(self) -> dict[str, Any]:
@@ -546,8 +548,8 @@ def require_matrix_fits(n: int) -> None:
     if n > MAX_MATRIX_ACTIONS:
         raise TooLarge(
             f"the distance matrix of {n} actions would take {n**2 * 8 / 1e9:.0f} GB; use at most {MAX_MATRIX_ACTIONS} "
-            "actions (a coarser grid), or a named metric, of which distance(i, j) gives single moves and costs_from(i) "
-            "all moves from an action"
+            "actions (a coarser grid), or a named metric, for which distance(i, j) gives single moves and "
+            "costs_from(i) all moves from an action"
         )
 
 
@@ -590,7 +592,7 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
             labels,
         )
     if actions is None or isinstance(actions, (str, Mapping)):
-        raise InvalidInput("a callable metric needs the actions it measures between, as a sequence")
+        raise InvalidInput("a metric that is a function needs the actions as a list; give actions=[...]")
     values = list(actions)
     require_matrix_fits(len(values))
     try:
@@ -641,7 +643,7 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
         raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}")
     if metric_name not in (*METRIC_NAMES, KNOBS) and (factors != 1.0).any():
         raise InvalidInput(
-            "scale belongs to a named metric; a matrix or callable already holds the costs, multiply there"
+            "scale belongs to a named metric; a matrix or a function gives the costs already, so multiply them there"
         )
     return _frozen(np.broadcast_to(factors, (dimensions,)).copy())
 
@@ -656,7 +658,7 @@ def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | N
     if not isinstance(labels, Sized):
         raise InvalidInput(f"labels must be a list of {n} names, got {labels!r}")
     if len(labels) != n:
-        raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
+        raise InvalidInput(f"there are {n} actions but {len(labels)} labels; give one label for each action")
     # 1 and 1.0 are the same name, True and "1" are others.
     names = [repr(float(label) if _is_plain_number(label) else plain(label)) for label in labels]
     if len(set(names)) < n:

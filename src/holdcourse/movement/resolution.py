@@ -98,7 +98,7 @@ def resolution(
     count = max(math.ceil((high - low) / step - 1e-9) + 1, 2)
     if count > MOST_VALUES:
         raise TooLarge(
-            f"steps of {step:.3g} from {low:g} to {high:g} would be {count} values, more than {MOST_VALUES}; allow a "
+            f"steps of {step:.3g} from {low:g} to {high:g} would give {count} values, more than {MOST_VALUES}; allow a "
             "larger loss, or check the length scale"
         )
     return np.linspace(float(low), float(high), count)
@@ -162,14 +162,14 @@ def continuous_axes(problem: Problem) -> list[ContinuousAxis]:
     """Return the axes of numbers between which there are others; an error says why a problem has none."""
     if problem.in_groups or not problem.has_named_metric or problem.labels is not None or not problem.has_coordinates:
         raise InvalidInput(
-            "between these settings there are no others: they are names, groups of knobs, or priced by a matrix or a "
+            "there are no settings between these: they are names, groups of knobs, or priced by a matrix or a "
             "function. Refining needs numbers, or a grid of them, and metric='euclidean', 'cityblock' or 'chebyshev'"
         )
     if problem.knobs is None:
         if problem.actions.shape[1] > 1:
             raise InvalidInput(
-                f"these settings are points with {problem.actions.shape[1]} coordinates in no order; refining needs "
-                "axes: make the problem of a grid, hc.Problem(hc.grid(x=..., y=...))"
+                f"these settings are separate points with {problem.actions.shape[1]} coordinates, but refining needs "
+                "the axes of a grid; make the problem with hc.Problem(hc.grid(x=..., y=...))"
             )
         return [ContinuousAxis(0, "", np.sort(problem.actions[:, 0]), float(problem.scale[0]))]
     assert problem.axis_names is not None

@@ -49,8 +49,8 @@ def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
         return found[0]
     if found:
         raise InvalidInput(
-            f"{what}={setting!r} is as near to {' as to '.join(_said(problem, k) for k in found[:SHOWN])}; write all "
-            f"digits, or {what}_index={found[0]}"
+            f"{what}={setting!r} is equally near to {' and '.join(_said(problem, k) for k in found[:SHOWN])}; write "
+            f"all digits, or give {what}_index={found[0]}"
         )
     raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_instead(problem, setting, what)}")
 
@@ -66,7 +66,7 @@ def chosen(problem: Problem, setting: Any, index: int | None, what: str) -> int 
         raise InvalidInput(f"give {what} or {what}_index, not both; got {plain(setting)!r} and {plain(index)!r}")
     if index is not None:
         if not is_whole(index) or not 0 <= index < problem.n:
-            raise InvalidInput(f"{what}_index={plain(index)!r} is not an index 0..{problem.n - 1}")
+            raise InvalidInput(f"{what}_index={plain(index)!r} is not an index from 0 to {problem.n - 1}")
         return int(index)
     return None if setting is None else index_of(problem, setting, what)
 
@@ -86,7 +86,8 @@ def several(problem: Problem, settings: Any, what: str) -> list[int]:
     given = [plain(setting) for setting in settings]
     if len(given) == problem.n > 1 and all(type(each) is int and each in (0, 1) for each in given):
         raise InvalidInput(
-            f"{what}={given} may be a mask or a list of settings; write True and False for a mask, or {what} as floats"
+            f"{what}={given} may be a mask or a list of settings; write True and False for a mask, or decimal numbers "
+            "such as 1.0 for settings"
         )
     found = [index_of(problem, setting, what) for setting in given]
     if len(set(found)) < len(found):
@@ -225,7 +226,7 @@ def _point(problem: Problem, setting: Any, what: str) -> Array:
     given = setting
     if isinstance(setting, Mapping):
         if names is None:
-            raise InvalidInput(f"{what}={setting!r} is not a setting: these have no axes by name; {_how(problem)}")
+            raise InvalidInput(f"{what}={setting!r} is not a setting: its axes have no names; {_how(problem)}")
         if set(setting) != set(names):
             raise InvalidInput(f"{what}={setting!r} is not a setting: give one value for each of {list(names)}")
         given = [setting[name] for name in names]
@@ -235,7 +236,7 @@ def _point(problem: Problem, setting: Any, what: str) -> Array:
     if knobs is not None and len(given) == axes:
         for name, knob, value in zip(names or (), knobs, given, strict=True):
             if knob.is_named and knob.place(plain(value)) is None:
-                raise InvalidInput(f"{what}: {name}={value!r} is none of its values, {list(knob.values)}")
+                raise InvalidInput(f"{what}: {name}={value!r} is not one of its values, {list(knob.values)}")
         given = [_coordinate(value, knob) for value, knob in zip(given, knobs, strict=True)]
     if len(given) != axes or not all(_is_number(x) for x in given):
         hint = f"; {_by_index(problem, setting, what)}" if _by_index(problem, setting, what) else ""
@@ -290,7 +291,7 @@ def _how(problem: Problem) -> str:
 def _by_index(problem: Problem, setting: Any, what: str) -> str:
     """What to write instead where an index may be meant."""
     if is_whole(setting) and 0 <= setting < problem.n and what == "allowed":
-        return f"for actions by their index give {problem.n} booleans"
+        return f"to choose actions by their index, give {problem.n} booleans"
     if is_whole(setting) and 0 <= setting < problem.n:
         return f"for the action with index {setting}, which is {_said(problem, setting)}, write {what}_index={setting}"
     return ""
@@ -326,7 +327,7 @@ def _near_labels(problem: Problem, labels: Sequence[Any], setting: Any) -> list[
         single = [setting] if not isinstance(setting, list | tuple) else setting
         at = _at(problem, np.array(single, dtype=np.float64)) if all(_is_number(x) for x in single) else []
         if at:
-            parts.append(f"settings go by their labels here: that one is {_said(problem, at[0])}")
+            parts.append(f"these settings are given by their labels, and that one is {_said(problem, at[0])}")
     more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
     parts.append(f"the settings are {', '.join(_said(problem, k) for k in range(min(len(labels), LISTED)))}{more}")
     return parts

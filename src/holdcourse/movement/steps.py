@@ -162,7 +162,7 @@ def _of_groups(problem: Any, max_step: Any, max_step_cost: Any) -> LongestStep:
     """The longest step of knobs in groups; steps by the name of a knob."""
     if max_step_cost is not None:
         raise InvalidInput(
-            "max_step_cost is not for knobs in groups, which are turned one by one: give max_step by name"
+            "max_step_cost does not apply to knobs in groups, which are turned one by one; give max_step by name"
         )
     given = plain(max_step)
     if given is None:
@@ -193,11 +193,11 @@ def _size(problem: Problem, given: Any) -> Size | None:
     given = plain(given)
     axes, names = problem.actions.shape[1], problem.axis_names
     if not problem.has_coordinates:
-        raise InvalidInput("the settings have no coordinates, so max_step means nothing; limit max_step_cost instead")
+        raise InvalidInput("the settings have no coordinates, so max_step does not apply; limit max_step_cost instead")
     if isinstance(given, Mapping):
         if names is None or set(given) - set(names):
-            known = "no axes by name" if names is None else f"the axes {list(names)}"
-            raise InvalidInput(f"max_step={dict(given)!r}: there are {known}; give one number per axis")
+            known = "the axes have no names" if names is None else f"the axes are {list(names)}"
+            raise InvalidInput(f"max_step={dict(given)!r} does not fit, because {known}; give one number per axis")
         _require_order(problem, given)
         whole = dict(zip(names, np.ptp(problem.actions, axis=0).tolist(), strict=True))  # of an axis that is not named
         return tuple(_one(given.get(name, whole[name]), unit) for name, unit in zip(names, problem.units, strict=True))
@@ -207,10 +207,12 @@ def _size(problem: Problem, given: Any) -> Size | None:
         _require_order(problem, dict(zip(names or (), given, strict=False)))
         return tuple(_one(step, unit) for step, unit in zip(given, problem.units, strict=True))
     if axes > 1 and len(set(problem.units)) > 1:
-        raise InvalidInput(f"the axes have different units, {problem.units}: give max_step for each, got {given!r}")
+        raise InvalidInput(
+            f"the axes have different units, {problem.units}, so give max_step for each of them; got {given!r}"
+        )
     if problem.metric_name == KNOBS and axes > 1:
         raise InvalidInput(
-            f"knobs are measured each in its own way: give max_step by name, {{'{(names or ('a',))[0]}': ...}}"
+            f"each knob has its own kind of step, so give max_step by name, {{'{(names or ('a',))[0]}': ...}}"
         )
     if axes > 1 and problem.metric_name not in METRIC_NAMES:
         raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {given!r}")
@@ -223,7 +225,7 @@ def _require_order(problem: Problem, steps: Mapping[str, Any]) -> None:
     for name, knob in zip(problem.axis_names or (), problem.knobs or (), strict=True):
         if knob.is_category and name in steps and not _is_whole_list(steps[name], knob):
             raise InvalidInput(
-                f"max_step of {name!r} means nothing: its values have no order; "
+                f"max_step does not apply to {name!r}, because its values have no order; "
                 + ("leave it out" if problem.in_groups else "limit max_step_cost instead")
             )
 

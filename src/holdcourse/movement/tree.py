@@ -151,7 +151,9 @@ class Tree:
         Above 20,000 actions a million pairs are drawn, always the same ones.
         """
         if problem.n != self.n:
-            raise InvalidInput(f"the tree has {self.n} actions but the problem {problem.n}")
+            raise InvalidInput(
+                f"the tree has {self.n} actions, but the problem has {problem.n}; make the tree for this problem"
+            )
         if self.n == 1:
             return Stretch(1.0, 1.0, 1.0)
         if self.n <= MAX_MATRIX_ACTIONS:
@@ -281,7 +283,7 @@ class Levels:
         if not np.isfinite(radius) or not least > 0:  # no falling radius would part them
             raise InvalidMetric(
                 f"a tree needs distances above 0 and far below {np.finfo(np.float64).max:.0g}, but the largest is "
-                f"{diameter:g}, the smallest {least:g}; measure movement in another unit"
+                f"{diameter:g} and the smallest {least:g}; give movement costs in another unit"
             )
         radii = [radius / tau]
         while radii[-1] >= least:
@@ -305,7 +307,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 def _whole_numbers(parent: Any) -> Ints:
     numbers = float_array(parent, "parent")
     if not (numbers == np.trunc(numbers)).all():
-        raise InvalidInput(f"parent must hold numbers of vertices, got {numbers[numbers != np.trunc(numbers)][0]:g}")
+        raise InvalidInput(f"parent must be a list of vertex numbers, got {numbers[numbers != np.trunc(numbers)][0]:g}")
     return numbers.astype(np.int64)
 
 

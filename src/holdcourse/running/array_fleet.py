@@ -162,7 +162,7 @@ def _parts(policy: Policy, seeds: Sequence[int]) -> tuple[LowerBound, MirrorDesc
     elif model.interval_map is not None:
         wrong = "its costs are a function of what is measured (interval_map)"
     elif not (isinstance(model.posterior, FlatPosterior) and model.posterior.layout.listed):
-        wrong = "its contexts are not listed; name them, contexts="
+        wrong = "its contexts are not listed; list them with contexts="
     elif model.posterior.observations:
         wrong = "it has learned from a history already"
     elif not _one_tree(policy, seeds):

@@ -57,7 +57,7 @@ from holdcourse.threads import one_thread, versions
 
 TOLD_EVERY = 16  # events, of how far a verification is
 # What to do with a record that does not hold its policy.
-VERIFIED = "make it there as it was made for the record, and check: holdcourse.running.audit.verify(path, policy)"
+VERIFIED = "make it in Python as it was made for the record, and check it with hc.audit.verify(path, policy)"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,9 @@ def verify(
         Called with how many events were replayed, and how many there are.
     """
     if (witness is None) != (key is None):
-        raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
+        raise InvalidInput(
+            "witness and key belong together, the file of the reports and the file of the key; give both"
+        )
     lines = None if witness is None else _lines(Path(witness))  # before the record: it may go on meanwhile
     log = Log.read(located(path), incomplete=True)
     try:
@@ -167,7 +169,7 @@ def accept(path: str | Location, reason: str) -> int:
     controller to go on with such a record, since it would decide rounds again that a machine may have run.
     """
     if not reason.strip():
-        raise InvalidInput("say why the record is taken as it is; the reason becomes a part of it")
+        raise InvalidInput("give reason=, why the record is accepted as it is; it becomes a part of the record")
     return Log.accept(located(path), reason)
 
 
@@ -278,7 +280,7 @@ def _fleet_lived_again(
 
 def _unlike(log: Log, number: int, kept: Session | Fleet, plain: Sequence[str]) -> Difference:
     """Say that a snapshot does not hold the state that the events before it give; `plain` may not differ at all."""
-    words = f"the snapshot after event {number} does not hold the state that the events before it give"
+    words = f"the snapshot after event {number} does not contain the state that the events before it lead to"
     return Difference(words, decisive=not _nearly_kept(log, number, kept, plain))
 
 
@@ -303,14 +305,14 @@ def _nearly_kept(log: Log, number: int, session: Session | Fleet, plain: Sequenc
 def _accepted(log: Log) -> Iterator[str]:
     for event in log.find("note", RecordAccepted.NOTE, limit=100):
         if isinstance(event.body, RecordAccepted):
-            yield f"at event {event.number}, {event.at}, the record was taken as it was: {event.body.reason}"
+            yield f"at event {event.number}, {event.at}, the record was accepted as it was: {event.body.reason}"
 
 
 def _lines(said: Path) -> list[str]:
     try:
         return said.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read what the witness was told, {said}: {error}") from None
+        raise InvalidInput(f"cannot read the reports to the witness, {said}: {error}") from None
 
 
 @one_thread()
@@ -346,7 +348,7 @@ def _check_policy(log: Log, policy: Policy) -> None:
     if policy.fingerprint != identity.policy:
         ours = replace(identity, policy=policy.fingerprint)
         words = in_words(list(differences(identity, ours, policy, log.about.recipe)))
-        raise InvalidInput(f"{log.path} was begun by another policy than the one given: {words}")
+        raise InvalidInput(f"{log.path} was begun by a different policy: {words}; give the policy that began it")
 
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:

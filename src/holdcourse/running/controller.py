@@ -385,14 +385,14 @@ class Controller:
         """Go on from a saved state; `policy` must be equal to the one that was saved."""
         path = Path(path)
         if database.is_record(path):  # which nobody but SQLite may open
-            raise InvalidInput(f"{path} is a record, not a saved state; go on from it: Controller(policy, log=path)")
+            raise InvalidInput(f"{path} is a record, not a saved state; continue it with Controller(policy, log=path)")
         content = archive.read_file(path)
         state, arrays = archive.unpack(content, str(path))
         found = state.get("identity")
         if state.get("holds") == "policy":
-            raise InvalidInput(f"{path} holds a policy, not the state of a controller; read it with hc.load_policy")
+            raise InvalidInput(f"{path} contains a policy, not the state of a controller; read it with hc.load_policy")
         if not isinstance(found, dict):
-            raise DamagedFile(f"{path} does not hold a controller")
+            raise DamagedFile(f"{path} does not contain a controller; give a file that controller.save wrote")
         identity = from_plain(Identity, found, f"the state in {path}")
         if identity.policy != policy.fingerprint:
             ours = replace(identity, policy=policy.fingerprint)
@@ -476,9 +476,9 @@ def _wish(wanted: int | None, force: str | None, watching: bool) -> Wish | None:
     """What somebody wants in place of the decision, if anything, checked."""
     check_force(force)
     if watching and (wanted is not None or force is not None):
-        raise InvalidInput("watching means that nobody moves the machine; leave instructed and force out")
+        raise InvalidInput("with watching=True nobody moves the machine; leave out instructed and force")
     if force is not None and wanted is None:
-        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine is to go")
+        raise InvalidInput("force is the reason for an instruction; give instructed= too, the setting to go to")
     if watching:
         return Wish(None)
     return None if wanted is None else Wish(wanted, force)

@@ -49,7 +49,7 @@ def reading(path: object) -> Iterator[None]:
         if isinstance(error, InvalidInput):
             raise
         raise DamagedFile(
-            f"{path} is damaged or no record of holdcourse: {error}; restore it from a back-up"
+            f"{path} is damaged, or is not a record of holdcourse: {error}; restore it from a backup"
         ) from error
 
 
@@ -79,7 +79,7 @@ def refuse_record(path: Path, wanted: str) -> None:
     """Raise where a controller's own record is given for a file of another kind; `wanted` says of which."""
     if is_record(path):
         raise InvalidInput(
-            f"{path} is a controller's record, and {wanted}; to see what another policy would have done in its place: "
+            f"{path} is a controller's record, but {wanted}; to see what another policy would have done instead, run "
             f"holdcourse replay {path}"
         )
 
@@ -88,11 +88,13 @@ def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
     """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
     if beside(path).exists() and not path.exists():
         raise LogError(
-            f"{beside(path)} is left of an earlier record without {path.name}; bring that back, or remove what is left"
+            f"{beside(path)} is left over from an earlier record, but {path.name} is gone; bring that back, or remove "
+            "what is left"
         )
     if wal_of(path).exists():  # SQLite would take it for a part of the new record
         raise LogError(
-            f"{wal_of(path)} is left of an earlier record without {path.name}; bring that back, or remove it"
+            f"{wal_of(path)} is left over from an earlier record, but {path.name} is gone; bring that back, or remove "
+            f"{wal_of(path).name}"
         )
     try:
         _write_whole(path, about, (), [(0, first_snapshot)])
@@ -208,9 +210,9 @@ def _write_whole(
 
 def _check_kind(path: Path) -> None:
     if path.stat().st_size == 0:  # SQLite takes it for a new database, and tidies up around it
-        raise DamagedFile(f"{path} is damaged or no record of holdcourse: it is empty; restore it from a back-up")
+        raise DamagedFile(f"{path} is damaged, or is not a record of holdcourse: it is empty; restore it from a backup")
     if _first_page(path)[0] != APPLICATION_ID:
-        raise DamagedFile(f"{path} is damaged or no record of holdcourse; restore it from a back-up")
+        raise DamagedFile(f"{path} is damaged, or is not a record of holdcourse; restore it from a backup")
 
 
 def _check_names(path: Path) -> None:
@@ -223,8 +225,8 @@ def _check_names(path: Path) -> None:
     names = path.stat().st_nlink
     if names > 1:
         raise LogError(
-            f"{path} has {names} names (hard links), and whoever opens it by another one would miss its newest events; "
-            "remove the others, or copy it with holdcourse backup"
+            f"{path} has {names} names (hard links), and whoever opens it by another name would miss its newest "
+            "events; remove the other names, or copy the record with holdcourse backup"
         )
 
 
@@ -240,7 +242,7 @@ def _first_page(path: Path) -> tuple[int, int]:
 def _check_pages(connection: sqlite3.Connection, path: Path, checked: bool) -> None:
     flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
     if flaw != "ok":
-        raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
+        raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a backup")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

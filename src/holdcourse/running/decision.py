@@ -65,7 +65,7 @@ def _plain(value: Any, what: str) -> Any:
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be a number or a list of numbers, got {plain(value)!r}") from None
     if np.isnan(array).any():
-        raise InvalidInput(f"{what} must not hold NaN, got {array.tolist()}; fill the gap before asking")
+        raise InvalidInput(f"{what} must not contain NaN, got {array.tolist()}; fill the gap before asking")
     return array.tolist()
 
 
@@ -96,7 +96,7 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
     if isinstance(problem, Knobs):
         by_entry = problem.entries_allowed(allowed)
         if not problem.any_permitted(by_entry):
-            raise InvalidInput("allowed forbids every setting of a group of knobs; allow at least one of each")
+            raise InvalidInput("allowed forbids every setting of a group of knobs; allow at least one in each group")
         return tuple(np.flatnonzero(by_entry).tolist())
     given = list(allowed) if isinstance(allowed, set | frozenset) else allowed
     if isinstance(given, list | tuple) and not all(isinstance(each, bool | np.bool_) for each in given):

@@ -1030,7 +1030,7 @@ def _values(kind: Any, known: _Fields, found: Mapping[str, Any], what: str) -> d
             values[name] = value if reader is None or value is None else reader(value, what)
         except _Unexpected:
             raise LogError(
-                f"{what} holds {_short(value)} in the field {name!r} of {kind.__name__}, where it should hold {words}"
+                f"{what} has {_short(value)} in the field {name!r} of {kind.__name__}, which should be {words}"
             ) from None
     return values
 
@@ -1038,7 +1038,7 @@ def _values(kind: Any, known: _Fields, found: Mapping[str, Any], what: str) -> d
 def _refuse_unknown(found: Mapping[str, Any], known: _Fields, what: str) -> None:
     unknown = found.keys() - known.expected.keys()
     if unknown:
-        raise LogError(f"{what} holds the field {min(unknown)!r}, which is not known")
+        raise LogError(f"{what} has the field {min(unknown)!r}, which is not known")
 
 
 def _short(value: Any) -> str:

@@ -176,16 +176,16 @@ class FileStorage:
         """What is missing, by the mark and by what the file says of its use."""
         path, mark = self._path, self._beforehand.mark
         if mark is not None and mark.record != record:
-            return f"{path} is another record than the one that {beside(path).name} belongs to", None
+            return f"{path} is not the record that {beside(path).name} belongs to", None
         if mark is not None and mark.events > last:
             missing = mark.events - last
-            return f"{path} holds {last} events, but {mark.events} were acknowledged: {missing} are missing", missing
+            return f"{path} contains {last} events, but {mark.events} were acknowledged: {missing} are missing", missing
         if mark is not None and mark.chain != chain_at(mark.events):
-            return f"{path} does not hold event {mark.events} as it was acknowledged: it was written again", None
+            return f"event {mark.events} in {path} is not the one that was acknowledged: it was rewritten", None
         if self._beforehand.is_cut_off and (mark is None or mark.events < last):
             return (
                 f"{path} was in use and {wal_of(path).name} is not beside it, so what came after event {last} "
-                "may be missing; a record in use is copied with holdcourse backup",
+                "may be missing; copy a record in use with holdcourse backup",
                 None,
             )
         return None
@@ -193,8 +193,8 @@ class FileStorage:
     def remedy(self) -> str:
         """What to do about a gap."""
         return (
-            f"Bring back {wal_of(self._path).name} from where it was, or a back-up; to go on without them: "
-            f"holdcourse accept {self._path}"
+            f"Bring back {wal_of(self._path).name} from where it was, or restore a backup; to continue without the "
+            f"missing events, run holdcourse accept {self._path}"
         )
 
     def begin_writing(self) -> None:
@@ -229,7 +229,8 @@ class FileStorage:
         except sqlite3.Error as error:
             if "events.number" in str(error):  # the number is taken
                 raise LogError(
-                    f"another process writes to {self._path}; each record belongs to one controller"
+                    f"another process writes to {self._path}, but each record belongs to one controller; stop that "
+                    "process first"
                 ) from None
             unchanged = "; nothing was changed; try again when the fault is repaired"
             raise log_error(f"cannot write to {self._path}: {error}", error, unchanged) from error
@@ -306,7 +307,7 @@ def _begin_use(connection: sqlite3.Connection, path: Path) -> None:
         mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
             raise LogError(
-                f"cannot keep a write-ahead log beside {path} (SQLite stays with {mode!r}); "
+                f"cannot keep a write-ahead log beside {path} (SQLite remains in mode {mode!r}); "
                 "try again, or use a local disk"
             )
         connection.execute("PRAGMA synchronous=FULL")
@@ -380,8 +381,8 @@ class MarkFile:
         except BlockingIOError:
             self.close()
             raise LogError(
-                f"another controller writes to {record}; each record belongs to one. Stop that one first, or use "
-                "another file"
+                f"another controller writes to {record}, but each record belongs to one. Stop the other one first, or "
+                "use another file"
             ) from None
         _held.add(self)
 
@@ -469,7 +470,7 @@ class WatchedFiles:
 def _taken_away(file: SameFile) -> LogError:
     return LogError(
         f"{file.name} is gone, or another file than the one that this controller writes to: it was deleted, moved or "
-        "replaced while in use. This controller has stopped, since what it writes would be lost. Keep all files as "
+        "replaced while in use. This controller has stopped, because what it writes would be lost. Keep all files as "
         "they are, bring back the right ones, and start again"
     )
 

@@ -142,7 +142,7 @@ class Fleet:
         """Make a fleet at its beginning, as `identity` describes it."""
         members = identity.members
         if members is None:
-            raise InvalidInput("this is the record of a single controller; go on from it: hc.Controller.resume(path)")
+            raise InvalidInput("this is the record of a single controller; continue it with hc.Controller.resume(path)")
         seeds = _seeds(identity)
         starts = np.full(members.count, identity.start) if members.starts is None else np.array(members.starts)
         return cls(policy, starts, seeds)
@@ -261,8 +261,8 @@ class Fleet:
         late = members[self._calls.pending[members]]
         if len(late):
             raise InvalidInput(
-                f"member {late[0]} still waits for its measurement ({len(late)} of those asked do); tell it first, NaN "
-                "where nothing was measured, or leave it out by mask="
+                f"member {late[0]} still waits for its measurement ({len(late)} of those asked do); tell it first (NaN "
+                "if nothing was measured), or leave it out with mask="
             )
         if not len(members):  # nobody is asked, and nothing changes
             return self._decisions()
@@ -336,7 +336,7 @@ class Fleet:
             told = np.flatnonzero(self._calls.pending) if wanted is None else wanted
         idle = told[~self._calls.pending[told]]
         if len(idle):
-            raise InvalidInput(f"member {idle[0]} has no decision that waits for a measurement; ask it first")
+            raise InvalidInput(f"member {idle[0]} has no decision that is waiting for a measurement; ask it first")
         infinite = told[np.isinf(values[told])]
         if len(infinite):
             raise InvalidInput(
@@ -347,7 +347,8 @@ class Fleet:
         large = members[np.abs(values[members]) > LARGEST]
         if len(large):
             raise InvalidInput(
-                f"the measurement of member {large[0]} is {values[large[0]]:g}, whose square is not a finite number"
+                f"the measurement of member {large[0]} is {values[large[0]]:g}, which is too large to be squared; "
+                "change the unit"
             )
         if not len(told):
             return
@@ -405,11 +406,13 @@ class Fleet:
             wrong = [k for k, (then, now) in enumerate(zip(event.actions, again.actions, strict=True)) if then != now]
             for k in wrong:
                 then, now = (self.policy.problem.text(actions[k]) for actions in (event.actions, again.actions))
-                words = f"call {number}: the action of member {question.members[k]} was {then}, comes out as {now}"
+                words = (
+                    f"call {number}: the action of member {question.members[k]} was {then}, and is {now} when repeated"
+                )
                 found.append(Difference(words))
             self._stand(question.members[wrong], [event.actions[k] for k in wrong])
         found += [
-            Difference(f"call {number}: {name} were {then}, come out as {now}", decisive=False)
+            Difference(f"call {number}: {name} were {then}, and are {now} when repeated", decisive=False)
             for name in ("probabilities", "expected_costs")
             if (then := getattr(event, name)) != (now := getattr(again, name))
         ]
@@ -441,19 +444,24 @@ class Fleet:
     def load(self, path: str | Path) -> Fleet:
         """Go on from a saved state of a fleet of the same policy, seeds and starts; returns itself."""
         if self.record is not None:
-            raise InvalidInput(f"this fleet goes on from its record, {self.record.log.path}; make one without log=")
+            raise InvalidInput(
+                f"this fleet continues its record, {self.record.log.path}, so no state can be loaded; make a fleet "
+                "without log= first"
+            )
         state, arrays = archive.unpack(archive.read_file(Path(path)), str(path))
         if state.get("holds") != "fleet" or "identity" not in state:
-            raise DamagedFile(f"{path} does not hold a fleet")
+            raise DamagedFile(f"{path} does not contain a fleet; give a file that fleet.save wrote")
         theirs, ours = events.from_plain(Identity, state["identity"], f"the state in {path}"), self.identity()
         for name, is_same in (
             ("policy", theirs.policy == ours.policy),
             ("count", cast(Members, theirs.members).count == self.count),
-            ("seeds", _seeds(theirs) == self.seeds),
-            ("starts", theirs == ours),
+            ("set of seeds", _seeds(theirs) == self.seeds),
+            ("set of starts", theirs == ours),
         ):
             if not is_same:
-                raise InvalidInput(f"{path} was saved by a fleet with other {name}; make this one alike first")
+                raise InvalidInput(
+                    f"{path} was saved by a fleet with a different {name}; make this fleet like that one first"
+                )
         self.take_over(state, arrays)
         return self
 
@@ -483,7 +491,7 @@ class Fleet:
     def arrays_of(self, member: int) -> Arrays:
         """Return everything that changes of one member, as `Pilot.arrays` of a single controller gives it."""
         if not 0 <= member < self.count:
-            raise InvalidInput(f"there are members 0 to {self.count - 1}, got {member!r}")
+            raise InvalidInput(f"the members are numbered from 0 to {self.count - 1}, got {member!r}")
         if self._rules is None or self._costs is None:
             return self._pilots[member].arrays()
         place = {"rule": np.array([self._rules.actions[member], self._rules.decided[member]], dtype=np.int64)}
@@ -505,12 +513,12 @@ class Fleet:
         costs[:, 0] = np.where(allowed, costs[:, 0], np.inf)
         if np.isnan(costs).any() or not (costs > -np.inf).all():
             i = int(np.argmax((~(costs > -np.inf)).any(axis=(1, 2))))
-            raise InvalidInput(f"a cost of member {members[i]} is not a number; look at its measurements so far")
+            raise InvalidInput(f"a cost of member {members[i]} is not a number; check its measurements so far")
         usable = np.isfinite(costs[:, 0])
         if not usable.any(axis=1).all():
             raise NoActionLeft(
-                f"no action is left for member {members[int(np.argmin(usable.any(axis=1)))]}: all that are allowed "
-                "have infinite cost; allow at least one of finite cost"
+                f"no action is left for member {members[int(np.argmin(usable.any(axis=1)))]}: every allowed action "
+                "has an infinite cost; allow at least one with a finite cost"
             )
         return self._rules.step(members, costs, usable, self._costs.settled_costs(members)), expected
 
@@ -628,7 +636,7 @@ def fleet(
     if number > MOST_MEMBERS:
         raise TooLarge(f"a fleet has at most {MOST_MEMBERS:,} members, got {number:,}; make several fleets")
     if policy.problem.in_groups:
-        raise InvalidInput("a fleet takes no problem of hc.knobs(...); make a Controller for each machine")
+        raise InvalidInput("a fleet does not support hc.knobs(...); make a Controller for each machine")
     if isinstance(seed, str) or np.ndim(seed) == 0:
         first_seed = checked_seed(seed)
         seeds = [first_seed + k for k in range(number)]
@@ -649,12 +657,12 @@ def fleet(
     starts = np.array(places, dtype=np.int64)
     if like is not None:
         if log is not None:
-            raise InvalidInput("a fleet in another library keeps no record; leave log= or like= out")
+            raise InvalidInput("a fleet on arrays of another library keeps no record; leave out log= or like=")
         return ArrayFleet(policy, starts, checked, like, compiler)
     if compiler is not None:
-        raise InvalidInput("compiler= is for a fleet in another library; give like= too")
+        raise InvalidInput("compiler= is for a fleet on arrays of another library; give like= too")
     if witness is not None and log is None:
-        raise InvalidInput("a witness is told of a record; give log= too")
+        raise InvalidInput("witness= needs a record to report on; give log= too")
     made = Fleet(policy, starts, checked)
     return made if log is None else made.recorded(_file(log), witness)
 

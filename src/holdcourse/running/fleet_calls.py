@@ -36,14 +36,14 @@ class Question:
     def difference(self, other: Question, call: int) -> str | None:
         """Say what differs from another question under the same number; None: nothing does."""
         if not np.array_equal(self.members, other.members):
-            return f"call {call} asked {len(self.members)} other members, now {len(other.members)} are asked"
+            return f"call {call} asked {len(self.members)} members, and now {len(other.members)} other ones are asked"
         if self.contexts.shape != other.contexts.shape:
-            return f"call {call} had contexts of {self.contexts.shape[1]} numbers, now of {other.contexts.shape[1]}"
+            return f"contexts of call {call} had {self.contexts.shape[1]} numbers, and now {other.contexts.shape[1]}"
         unlike = (self.contexts != other.contexts).any(axis=1)
         if unlike.any():
             k = int(np.argmax(unlike))
             then, now = self.contexts[k].tolist(), other.contexts[k].tolist()
-            return f"call {call} asked member {self.members[k]} in the context {then}, now in {now}"
+            return f"call {call} asked member {self.members[k]} in the context {then}, and now in {now}"
         if written_rows(self.allowed) != written_rows(other.allowed):
             return f"call {call} allowed other settings than are allowed now"
         return None
@@ -129,7 +129,8 @@ class Calls:
         other = wanted[self.last[wanted] != number]
         if len(other):
             raise InvalidInput(
-                f"member {other[0]} was not asked in call {number}; tell it under its own, or leave it out by mask="
+                f"member {other[0]} was not asked in call {number}; tell it with its own call, or leave it out with "
+                "mask="
             )
         known = wanted[~self.pending[wanted]]
         then, now = self._told[known], values[known]
@@ -137,7 +138,11 @@ class Calls:
         if len(unlike):
             k = int(unlike[0])
             before, given = (None if y != y else y for y in (plain(self._told[k]), plain(values[k])))
-            raise Conflict(f"member {k} was told {before} in call {number}, now {given}", before, given)
+            raise Conflict(
+                f"member {k} was told {before} in call {number}, and now {given}; a measurement can be told only once",
+                before,
+                given,
+            )
         return wanted[self.pending[wanted]]
 
     def tell(self, members: Ints, values: Array) -> None:
@@ -155,8 +160,8 @@ class Calls:
             raise InvalidInput(f"there was no call {call} yet; the next one is {self.next}")
         if call not in self._allowed:
             raise Conflict(
-                f"call {call} is over: a member of it has been asked for its next round since; the next call is "
-                f"{self.next}"
+                f"call {call} is over, because one of its members has been asked for its next round since; the next "
+                f"call is {self.next}"
             )
 
     # -- kept ----------------------------------------------------------------------------------------------------------

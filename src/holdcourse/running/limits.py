@@ -81,7 +81,7 @@ class Limits:
     def __post_init__(self) -> None:
         if (self.max_moves is None) != (self.window is None):
             raise InvalidInput(
-                "max_moves and window go together: the largest number of moves within a number of rounds"
+                "max_moves and window belong together, the largest number of moves within a number of rounds; give both"
             )
         self._take("max_step", _plain_step(self.max_step))
         self._take("max_step_cost", checked_cost(self.max_step_cost))
@@ -131,7 +131,9 @@ class Limits:
         """Read what `describe` gave."""
         unknown = sorted(data.keys() - {each.name for each in fields(cls)})
         if unknown:
-            raise InvalidInput(f"limits have no {unknown[0]!r}; there are {[each.name for each in fields(cls)]}")
+            raise InvalidInput(
+                f"there is no limit {unknown[0]!r}; the limits are {[each.name for each in fields(cls)]}"
+            )
         return cls(**data)
 
 
@@ -274,13 +276,15 @@ def settings_within(problem: Problem, within: tuple[float | None, float | None])
     except (TypeError, ValueError):
         raise InvalidInput(f"within must be the lowest and the highest setting, got {plain(within)!r}") from None
     if problem.actions.shape[1] != 1:
-        raise InvalidInput("within is for settings that are single numbers; say with allowed= which may be chosen")
+        raise InvalidInput(
+            "within is for settings that are single numbers; give allowed= with those that may be chosen"
+        )
     values = problem.actions[:, 0]
     slack = ROUNDING * np.abs(values)
     mask: Mask = (values >= low - slack) & (values <= high + slack)
     if not mask.any():
         raise InvalidInput(
-            f"no setting lies within {low:g} to {high:g}; there are {values.min():g} to {values.max():g}"
+            f"no setting lies between {low:g} and {high:g}; the settings go from {values.min():g} to {values.max():g}"
         )
     return mask
 
@@ -302,7 +306,8 @@ def nearest_permitted(
         if not problem.any_permitted(reachable):
             if problem.in_groups:
                 raise NoActionLeft(
-                    f"no allowed setting of a group of knobs is within max_step ({longest}) of where it is"
+                    f"no allowed setting of a group of knobs is within max_step ({longest}) of its present one; allow "
+                    "a nearer one, or raise max_step"
                 )
             costs = np.where(allowed, problem.costs_from(here), np.inf)
             nearest = int(np.argmin(costs))

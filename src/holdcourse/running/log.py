@@ -148,10 +148,10 @@ class Log:
         try:
             present = log.identity()
             if present != identity:
-                words = "it is another" if explain is None else explain(log, present)
+                words = "its identity differs" if explain is None else explain(log, present)
                 raise InvalidInput(
-                    f"{path} is the record of another controller: {words}. Use the same policy and options, another "
-                    "file, or go on from the record as it is with hc.Controller.resume(path), and change it with "
+                    f"{path} is the record of another controller: {words}. Use the same policy and options, use "
+                    "another file, or continue the record as it is with hc.Controller.resume(path) and change it with "
                     "controller.change(...)"
                 )
         finally:
@@ -172,7 +172,7 @@ class Log:
     def recipe(self, remedy: str) -> dict[str, Any]:
         """What makes the policy that began the record; raises with the remedy where the record does not hold it."""
         if self.about.recipe is None:
-            raise InvalidInput(f"{self.path} does not hold its policy ({self.about.recipe_missing}); {remedy}")
+            raise InvalidInput(f"{self.path} does not contain its policy ({self.about.recipe_missing}); {remedy}")
         return self.about.recipe
 
     def repriced(self, recipe: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class Log:
         """
         path, place = _found_at(path)
         if not place.exists():
-            raise InvalidInput(f"there is no record at {path}")
+            raise InvalidInput(f"there is no record at {path}; check the path")
         return cls._found(path, lambda: place.reader(checked=checked), checked, incomplete)
 
     @classmethod
@@ -363,7 +363,7 @@ class Log:
         """The newest snapshot (not after event `at_most`), and the number of the event it follows."""
         row = self._storage.snapshot(self.last if at_most is None else at_most)
         if row is None:
-            raise DamagedFile(f"{self.path} holds no snapshot of its beginning")
+            raise DamagedFile(f"{self.path} is damaged: it has no snapshot of its beginning; restore it from a backup")
         self._check_snapshot(row[0], row[1])
         return int(row[0]), bytes(row[1])
 
@@ -382,7 +382,7 @@ class Log:
         if recorded != _digest(content):
             raise DamagedFile(
                 f"the snapshot after event {number} in {self.path} is damaged: it is not the one that was recorded; "
-                "restore the record from a back-up"
+                "restore the record from a backup"
             )
 
     def _event(self, number: int, at: str, kind: str, text: str, chain: str = "") -> Event[Body]:
@@ -436,7 +436,9 @@ class Log:
         try:
             return None if row is None else datetime.fromisoformat(row[1])
         except ValueError as error:
-            raise DamagedFile(f"{self.path} is damaged: event {self.last} has no time ({error})") from None
+            raise DamagedFile(
+                f"{self.path} is damaged: event {self.last} has no time ({error}); restore it from a backup"
+            ) from None
 
     def _verified_end(self) -> tuple[int, str]:
         """Number and hash of the last event, after checking the whole chain."""
@@ -444,7 +446,7 @@ class Log:
         for expected, (number, at, kind, body, stored) in enumerate(self._storage.walk(), 1):
             chain = _link(chain, expected, at, kind, body)
             if number != expected or stored != chain:
-                raise DamagedFile(f"{self.path} is damaged at event {expected}; restore it from a back-up")
+                raise DamagedFile(f"{self.path} is damaged at event {expected}; restore it from a backup")
         return number, chain
 
 
@@ -467,7 +469,7 @@ def _about(path: Location, said: dict[str, Any]) -> About:
     try:
         return events.from_plain(About, said, what)
     except InvalidInput as error:  # limits that contradict themselves
-        raise LogError(f"{what} cannot be: {error}") from None
+        raise LogError(f"{what} is contradictory: {error}") from None
 
 
 def _link(chain: str, number: int, at: str, kind: str, body: str) -> str:

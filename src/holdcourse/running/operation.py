@@ -242,8 +242,8 @@ def _one_at_a_time(
     def alone(self: Operation, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         if self._process != os.getpid():
             raise InvalidInput(
-                f"this controller was made in process {self._process} and is used in {os.getpid()}, which was forked "
-                "from it; make a controller with its own record in each process"
+                f"this controller was made in process {self._process} but is used in process {os.getpid()}, which was "
+                "forked from it; make a controller with its own record in each process"
             )
         with self._lock, one_thread():
             return method(self, *args, **kwargs)
@@ -367,7 +367,7 @@ class Operation:
             interval = rule.interval if has(rule, TimedRule) else None
             if not has(model, Profiled) or interval is None:
                 raise InvalidInput(
-                    f"{self.session.policy.name} takes no forecasts of profiles; give one row per round to come"
+                    f"{self.session.policy.name} takes no forecasts of profiles; give one row per future round"
                 )
             now = float(check_context(context, 1)[0])
             forecast = model.forecast_of(forecast, now, interval)
@@ -388,8 +388,8 @@ class Operation:
         if not found and any(each is not None and each == each for each in values):
             at = self.session.policy.problem.actions[:, 0]
             raise InvalidInput(
-                f"the profile reaches none of the settings, {at.min():g} to {at.max():g}; its heights are "
-                f"{min(heights):g} to {max(heights):g}. Are they metres above ground?"
+                f"the profile covers none of the settings, {at.min():g} to {at.max():g} m; its heights are "
+                f"{min(heights):g} to {max(heights):g} m. Are they metres above ground?"
             )
         here = found.pop(taken, None)
         if measurement is None:
@@ -422,15 +422,15 @@ class Operation:
         if entry.told is not None:
             if entry.told == (y, applied) and entry.also == also and entry.reference != signal:
                 raise Conflict(
-                    f"{decision_id} was told reference={entry.reference}, now reference={signal}; it can be told only "
-                    "once",
+                    f"{decision_id} was told reference={entry.reference}, and now reference={signal}; it can be told "
+                    "only once",
                     {"reference": entry.reference},
                     {"reference": signal},
                 )
             if entry.told != (y, applied) or entry.also != also:
                 then, now = self._in_words(*entry.told), self._in_words(y, applied)
                 raise Conflict(
-                    f"{decision_id} was told measurement={then['measurement']}, applied={then['applied']}; now "
+                    f"{decision_id} was told measurement={then['measurement']}, applied={then['applied']}; and now "
                     f"measurement={now['measurement']}, applied={now['applied']}. A measurement can be told only once",
                     then,
                     now,
@@ -462,17 +462,17 @@ class Operation:
         """
         self._recording.catch_up()
         if not (isinstance(reason, str) and reason.strip()):
-            raise InvalidInput(f"say in words why the measurement is taken back, got {plain(reason)!r}")
+            raise InvalidInput(f"reason must say in words why the measurement is taken back, got {plain(reason)!r}")
         number, told = self._told(decision_id)
         if told.measurement is None and not told.also:
-            raise InvalidInput(f"nothing was measured in {decision_id}; there is nothing to take back")
+            raise InvalidInput(f"nothing was measured in {decision_id}, so there is nothing to take back")
         earlier = self._recording.retracted(decision_id)
         if earlier == reason:
             return
         if earlier is not None:
             raise Conflict(
-                f"{decision_id} was taken back because of {earlier!r}, now because of {reason!r}; it can be done only "
-                "once",
+                f"{decision_id} was already taken back, because of {earlier!r}, not {reason!r}; it can be taken back "
+                "only once",
                 {"reason": earlier},
                 {"reason": reason},
             )
@@ -486,8 +486,8 @@ class Operation:
         number = round_of(decision_id)
         if not self._recording.is_in_memory and 0 <= number < self.session.round and number not in self.session.entries:
             raise InvalidInput(
-                f"{decision_id} was not told in this record but in one before it; this one began with what was told "
-                "there and cannot take it back"
+                f"{decision_id} was not told in this record but in an earlier one; this record began with what was "
+                "learned there, and cannot take it back"
             )
         if self.session.entry(decision_id).told is None:
             raise InvalidInput(
@@ -620,7 +620,7 @@ class Operation:
         entry = self.session.entry(f"r{round_number}")
         if entry.request != request:
             raise Conflict(
-                f"round {round_number} was asked with {entry.request.describe()}, now with {request.describe()}; "
+                f"round {round_number} was asked with {entry.request.describe()}, and now with {request.describe()}; "
                 "tell or skip it before asking something else",
                 entry.request.describe(),
                 request.describe(),

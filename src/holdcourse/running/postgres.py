@@ -127,7 +127,8 @@ class Database:
         found, sync = self.do(prepared)
         if found != FORMAT:
             raise InvalidInput(
-                f"the tables in {self} have format {found}; this version of holdcourse reads and writes {FORMAT}"
+                f"the tables in {self} have format {found}, but this version of holdcourse reads and writes format "
+                f"{FORMAT}; use a matching version"
             )
         if sync != "on":
             logger.warning("%s runs with fsync = %s: what it has acknowledged can be lost in a power cut", self, sync)
@@ -153,7 +154,7 @@ class Database:
                 ):
                     return action(connection)
             except refused.DiskFull as error:
-                raise DiskFull(f"there is no room left for {self}; make room") from error
+                raise DiskFull(f"the disk of {self} is full; make room there") from error
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 with self._lock:  # those that were idle may have broken, too
                     _close_all(self._idle)

@@ -110,7 +110,7 @@ def _mismatch(log: Log, retract: Retract, number: int) -> str | None:
         return f"event {retract.event} is not before it"
     told = next(log.events(after=retract.event - 1)).body
     if not isinstance(told, Tell | Learn) or told.id != retract.id or (told.measurement is None and not told.also):
-        return f"event {retract.event} tells no measurement of it"
+        return f"event {retract.event} does not contain its measurement"
     return None
 
 

@@ -159,8 +159,8 @@ class Session:
         """A session at its beginning, as `identity` described it."""
         if identity.members is not None:
             raise InvalidInput(
-                f"this is the record of a fleet of {identity.members.count} members, not of a controller; go on from "
-                "it with hc.Fleet.resume(path), or check it with hc.audit.verify(path)"
+                f"this is the record of a fleet of {identity.members.count} members, not of a controller; continue it "
+                "with hc.Fleet.resume(path), or check it with hc.audit.verify(path)"
             )
         return cls(
             policy,
@@ -251,12 +251,12 @@ class Session:
             return None
         there, remedy = problem.named(start), "or force it and give a reason"
         if not problem.permits(self.mask, start):
-            return f"{there} was not allowed at the newest question; begin at another setting, {remedy}"
+            return f"{there} was not allowed in the newest round; begin at another setting, {remedy}"
         longest = self.limits.longest(problem)
         if not problem.permits(longest.within(here), start):
             away = problem.cost(f"{problem.distance(here, start):g}")
             return (
-                f"going to {there} from {problem.named(here)}, where the machine is, costs {away}; max_step is "
+                f"going to {there} from {problem.named(here)}, where the machine is, costs {away}, but max_step is "
                 f"{longest}; begin at a nearer setting, {remedy}"
             )
         return None
@@ -406,11 +406,11 @@ class Session:
             return entry
         if 0 <= number < self.round:
             raise InvalidInput(
-                f"{decision_id} was told long ago, or before prices were changed; the newest "
+                f"{decision_id} was told long ago, or before prices were changed; only the newest "
                 f"{self.kept_entries} decisions are kept in memory"
             )
         waiting = [entry.decision.id for entry in self.pending]
-        raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
+        raise InvalidInput(f"there is no decision {decision_id!r}; the pending ones are: {waiting or 'none'}")
 
     def identity(self) -> Identity:
         """What does not change while the controller lives."""
@@ -465,8 +465,8 @@ class Session:
         identity = identity_in(state)
         if identity.policy not in self.policies:
             raise InvalidInput(
-                "this reaches back to before the price of movement was changed, and the policy of that time is not "
-                "known here"
+                "this reaches back to before the price of movement was changed, and the policy of that time is no "
+                "longer known here"
             )
         other = Session(
             self.policies[identity.policy],
@@ -577,7 +577,7 @@ class Session:
                 self.change(event)
                 if self.policy.fingerprint != event.identity.policy:
                     then, now = event.identity.policy, self.policy.fingerprint
-                    return [Difference(f"the policy after the change was {then}, comes out as {now}")]
+                    return [Difference(f"the policy after the change was {then}, and is {now} when repeated")]
         return []
 
     def _redirect_again(self, event: Redirect) -> list[Difference]:
@@ -586,7 +586,7 @@ class Session:
         again = self.permitted(recorded.wanted)
         self.redirect(recorded)
         then, now = self._shown("order", recorded), self._shown("order", again)
-        words = f"round {event.round}: sent by {then}, comes out as {now}"
+        words = f"round {event.round}: sent by {then}, and by {now} when repeated"
         return [] if again == recorded else [Difference(words)]
 
     def _shown(self, name: str, value: Any) -> str:
@@ -606,7 +606,8 @@ class Session:
         again = asked(entry)
         differences = [
             Difference(
-                f"round {event.round}: {name} was {self._shown(name, then)}, comes out as {self._shown(name, now)}",
+                f"round {event.round}: {name} was {self._shown(name, then)}, and is {self._shown(name, now)} when "
+                "repeated",
                 name != "probabilities" and not _same_but_for_last_digits(name, then, now),
             )
             for name in COMPARED

@@ -75,12 +75,12 @@ class TableRecord:
         database, (controller, _, name) = Database(address), address.partition("#")[2].partition("/")
         if not controller:
             raise InvalidInput(
-                f"{database} holds many records; say which: {database}#mill, or {database}#mill/epoch-0001.db"
+                f"{database} contains many records; say which, such as {database}#mill or {database}#mill/epoch-0001.db"
             )
         if not name:
             found = names(database, controller)
             if not found:
-                raise InvalidInput(f"{database} holds no record of {controller!r}")
+                raise InvalidInput(f"{database} contains no record of {controller!r}; check the name after the #")
             name = found[-1]
         return cls(database, controller, name)
 
@@ -115,7 +115,10 @@ class TableRecord:
         """Write a record that was kept elsewhere: the same events and snapshots."""
         first = source.snapshot(0)
         if first is None:
-            raise DamagedFile(f"the record for {self} holds no snapshot of its beginning")
+            raise DamagedFile(
+                f"the record for {self} is damaged: it has no snapshot of its beginning; restore the database from a "
+                "backup"
+            )
         self.create(source.about(), first[1])
         target, before, rows = self.writer(), (0, ""), list[Row]()
         for row in source.walk():
@@ -157,7 +160,7 @@ class TableRecord:
     def _opened(self) -> TableStorage:
         found = self._id()
         if found is None:
-            raise InvalidInput(f"there is no record at {self}")
+            raise InvalidInput(f"there is no record at {self}; check its name")
         return TableStorage(self, found)
 
     def _id(self) -> int | None:
@@ -276,7 +279,7 @@ class TableStorage:
 
     def remedy(self) -> str:
         """Return what to do about a gap: restore the database."""
-        return "restore the database from a back-up"
+        return "restore the database from a backup"
 
     def begin_writing(self) -> None:
         """Make sure that this process holds the controller."""

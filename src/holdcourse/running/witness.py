@@ -146,7 +146,7 @@ class Witness:
             try:
                 self._send(statement.signed(self._key))
             except Exception as error:  # whatever it was, the others must still be told, and this one again later
-                logger.error("the witness %s cannot be told: %s", self.sink, error)
+                logger.error("the witness %s cannot be reached: %s", self.sink, error)
                 with self._lock:
                     self._latest.setdefault(statement.record, statement)
                     self._due[statement.record] = time.monotonic() + max(self.every_s, RETRY_S)
@@ -157,10 +157,10 @@ def read_key(path: str | Path) -> bytes:
     try:
         key = Path(path).read_bytes().strip()
     except OSError as error:
-        raise InvalidInput(f"cannot read the witness's key {path}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read the witness's key {path}: {error.strerror}; check the path") from None
     if len(key) < SHORTEST_KEY:
         raise InvalidInput(
-            f"the key in {path} has {len(key)} bytes; take at least {SHORTEST_KEY} random ones: "
+            f"the key in {path} has {len(key)} bytes, but needs at least {SHORTEST_KEY} random ones: "
             f"head -c 32 /dev/urandom | base64 > {path}"
         )
     return key
@@ -181,8 +181,8 @@ def contradictions(
             heard, newest = heard + 1, max(newest, said.events)
             if said.events > last:
                 found.append(
-                    f"at {said.at} the record had {said.events} events, now it has {last}: it was shortened, or is an "
-                    "earlier copy"
+                    f"at {said.at} the record had {said.events} events, and now it has {last}: it was shortened, or is "
+                    "an earlier copy"
                 )
             elif chain_at(said.events) != said.chain:
                 found.append(f"event {said.events} is not the one that the witness saw at {said.at}: it was rewritten")
@@ -200,7 +200,7 @@ def _sink(sink: str) -> Callable[[str], Any]:
         return _syslog(sink.removeprefix("syslog:"))
     path = Path(sink)
     if not path.parent.is_dir():
-        raise InvalidInput(f"there is no folder {path.parent} for the witness; make it first")
+        raise InvalidInput(f"there is no folder {path.parent} for the witness; create it first")
     return lambda line: _append(path, line)
 
 

@@ -76,7 +76,7 @@ def checked_separator(given: str) -> str:
     sign = by_word.get(given.lower(), given)
     if len(sign) != 1 or sign.isalnum() or sign in "\"'#\r\n.-+":
         raise InvalidInput(
-            f"separator {given!r} separates no cells; use one sign, or a word: {', '.join(SEPARATORS.values())}"
+            f"separator {given!r} cannot separate cells; use one sign, or a word: {', '.join(SEPARATORS.values())}"
         )
     return sign
 
@@ -108,7 +108,7 @@ def read_table(
     if len(lines) < fewest:
         if header_line is not None:
             raise InvalidInput(f"{label} has no rows below line {header_line}; correct header_line=")
-        raise DamagedFile(f"{label} holds no rows; download or export it again")
+        raise DamagedFile(f"{label} contains no rows; download or export it again")
     separator = separator or told
     if separator is not None:
         split = _split(lines, separator, label, comments)
@@ -167,7 +167,7 @@ def _split(lines: list[tuple[int, str]], separator: str, label: str, comments: t
         except csv.Error as second:
             return Rows(separator, [], lines[0][0], [], [], comments, _unreadable(label, lines, second))
     if not records:  # cells that hold nothing
-        nothing = DamagedFile(f"{label} holds no rows; download or export it again")
+        nothing = DamagedFile(f"{label} contains no rows; download or export it again")
         return Rows(separator, [], lines[0][0], [], [], comments, nothing)
     header_line, header = records[0]
     whole = len(header)
@@ -200,9 +200,9 @@ def _records(lines: list[tuple[int, str]], separator: str) -> Iterator[tuple[int
         number, length = lines[begin][0], reader.line_num - begin
         begin = reader.line_num
         if length > LONGEST_CELL:
-            raise csv.Error(f"a quoted cell that begins in line {number} goes on for {length} lines")
+            raise csv.Error(f"a quoted cell that begins in line {number} continues for {length} lines")
         if length > 1 and any(_holds_a_row(cell, separator, len(row)) for cell in row):
-            raise csv.Error(f"a quoted cell that begins in line {number} holds whole rows")
+            raise csv.Error(f"a quoted cell that begins in line {number} contains whole rows")
         if any(cell.strip() for cell in row):
             yield number, row
 
@@ -239,7 +239,7 @@ def _misfit(
         told += _count(width, "column")
         if len(row) > width and (width == 1 or (width == 2 and separator != ",")):
             first = numbers[lengths.index(usual)]
-            return InvalidInput(f"{told}; if the names stand in another line, say header_line={first}")
+            return InvalidInput(f"{told}; if the names are in another line, give header_line={first}")
         if len(row) > width and separator == ",":
             return InvalidInput(
                 f"{told}; a decimal comma in a file separated by commas cannot be told apart: export it with "
@@ -253,8 +253,8 @@ def _misfit(
             held = next(((n, row[place]) for n, row in zip(numbers, rows, strict=True) if row[place].strip()), None)
             if held is not None:
                 return InvalidInput(
-                    f"{label}, line {held[0]}: {held[1].strip()[:40]!r} stands in column {place + 1}, which has no "
-                    f"name in the header (line {header_line}); name it, or take the column out"
+                    f"{label}, line {held[0]}: {held[1].strip()[:40]!r} is in column {place + 1}, which has no "
+                    f"name in the header (line {header_line}); name the column, or remove it"
                 )
     return None
 

@@ -123,7 +123,7 @@ def find_column(table: Table, name: str) -> int:
             raise InvalidInput(f"{table.label}: the columns {several} may both be {name!r}; rename one of them")
     near = difflib.get_close_matches(name, [*table.names, *bare], n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidInput(f"{table.label} has no column {name!r}; there are {listed(table.names)}{meant}")
+    raise InvalidInput(f"{table.label} has no column {name!r}; its columns are {listed(table.names)}{meant}")
 
 
 def has_column(table: Table, name: str) -> bool:

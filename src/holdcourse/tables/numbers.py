@@ -108,13 +108,14 @@ class Signs:
         self.decimal = words.get(self.decimal or "", self.decimal)
         self.thousands = words.get(self.thousands or "", self.thousands)
         if self.decimal is not None and self.decimal not in SIGNS:
-            raise InvalidInput(f"decimal {self.decimal!r} is not a decimal sign; say decimal=point or decimal=comma")
+            raise InvalidInput(f"decimal {self.decimal!r} is not a decimal sign; give decimal=point or decimal=comma")
         if self.thousands is not None and self.thousands not in (".", ",", " ", "'", ""):
             raise InvalidInput(
-                f"thousands {self.thousands!r} separates no thousands; say thousands=comma, point, space or apostrophe"
+                f"thousands {self.thousands!r} cannot separate thousands; give thousands=comma, point, space or "
+                "apostrophe"
             )
         if self.thousands and self.thousands == self.decimal:
-            raise InvalidInput(f"decimal and thousands are both {self.decimal!r}; give one of them")
+            raise InvalidInput(f"decimal and thousands are both {self.decimal!r}; change one of them")
         if self.thousands and self.thousands in SIGNS and self.decimal is None:
             self.decimal = "," if self.thousands == "." else "."
 
@@ -134,7 +135,8 @@ class Signs:
             if one and two and self.decimal is None:
                 raise InvalidInput(
                     f"{one[0]}: {one[1]!r} has a decimal {SIGNS[sign]}, but {two[1]!r} ({two[0].rpartition(', ')[2]}) "
-                    f"a decimal {SIGNS[other]}; write all numbers in one way, or say decimal=point or decimal=comma"
+                    f"has a decimal {SIGNS[other]}; write all numbers in one way, or give decimal=point or "
+                    "decimal=comma"
                 )
             both = self.seen.get(("thousands", sign))
             if one and both and self.decimal is None:
@@ -169,12 +171,12 @@ class Signs:
                 small, large = text.replace(shape.open, "."), text.replace(shape.open, "")
                 word = SIGNS[shape.open]
                 if self.decimal is None:
-                    return f"{small} or {large}: say decimal={word} or thousands={word}"
-                return f"{small} or {large}: write it as the others, or say thousands={word}"
+                    return f"{small} or {large}: give decimal={word} or thousands={word}"
+                return f"{small} or {large}: write it like the others, or give thousands={word}"
         if decimal and self.decimal is not None and decimal != self.decimal:
             return f"not a number with a decimal {SIGNS[self.decimal]}"
         if thousands and (thousands == self.decimal or (self.thousands is not None and thousands != self.thousands)):
-            return "not a number in this file's way to write thousands"
+            return "not a number in the way in which this file separates thousands"
         plain = text.replace(thousands, "") if thousands else text
         value = float(plain.replace(",", ".") if decimal == "," else plain)
         return value if math.isfinite(value) else "not a finite number"
@@ -252,7 +254,7 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
 
 
 def _remedy(number: str, shown: str) -> str:
-    if " say " in number:
+    if " give " in number:
         return ""
     if "decimal" in number or "thousands" in number:
         return "; write all numbers in one way"
@@ -262,5 +264,5 @@ def _remedy(number: str, shown: str) -> str:
     # A unit: a sign such as % or a euro's, letters after a blank, or two letters and more; one letter is a slip (1O).
     beside = re.fullmatch(r"(\W?)\s*([+-]?\d[\d.,' ]*?)(\W|\s+[^\d\s]{1,6}|[^\W\d]{2}[^\d\s]{0,4})?", shown)
     if beside and (beside[1] or beside[3]) and shape_of(beside[2]) is not None:
-        return f"; write {beside[2]} and leave the unit to the header"
+        return f"; write {beside[2]}, and put the unit into the header"
     return f"; leave missing values empty, or name the word: missing={shown[:20]}"

@@ -47,11 +47,11 @@ def read_file(
     if head.startswith(EXCEL):
         return _excel(path, label, sheet, header_line, most_cells)
     if head.startswith(OLD_EXCEL):
-        raise InvalidInput(f"{label} is an Excel file of the old kind (.xls); save it as .xlsx or as CSV")
+        raise InvalidInput(f"{label} is an Excel file in the old format (.xls); save it as .xlsx or as CSV")
     if head.startswith(PARQUET):
         return _parquet(path, label, most_cells)
     if sheet is not None:
-        raise InvalidInput(f"{label} is a text and has no sheets; leave sheet= out")
+        raise InvalidInput(f"{label} is a text file and has no sheets; leave out sheet=")
     found = read_text(path, label, encoding=encoding, most_cells=most_cells)
     if found.text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         raise InvalidInput(f"{label} is JSON, not a table; export it as CSV")
@@ -85,9 +85,9 @@ def frame_table(frame: Any, label: str = "the table") -> Table:
         raise InvalidInput(f"readings must be a path or a data frame, got {type(frame).__name__}")
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
-        raise InvalidInput(f"the columns of {label} have {sorted(lengths)} rows; give as many in each")
+        raise InvalidInput(f"the columns of {label} have {sorted(lengths)} rows; give the same number in each")
     if not lengths or lengths == {0}:
-        raise InvalidInput(f"{label} has no rows")
+        raise InvalidInput(f"{label} has no rows; give at least one")
     cells = [_cells(values, name, label) for name, values in columns.items()]
     return Table(label, list(columns), cells, list(range(lengths.pop())), unit="row")
 
@@ -159,7 +159,9 @@ def _sheet(
         if sum(member.file_size for member in archive.infolist()) > most:
             raise TooLarge(refusal)
         if {"manifest.json", "state.json"} <= set(archive.namelist()):
-            raise InvalidInput(f"{label} is a policy or a state that holdcourse saved, and no table of readings")
+            raise InvalidInput(
+                f"{label} is a policy or a state that holdcourse saved; give a table of readings instead"
+            )
         if "xl/workbook.xml" not in archive.namelist():
             raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
     import openpyxl
@@ -168,11 +170,11 @@ def _sheet(
     try:
         names = [page.title for page in book.worksheets]
         if not names:
-            raise DamagedFile(f"{label} holds no sheet; save it again, or as CSV")
+            raise DamagedFile(f"{label} contains no sheet; save it again, or as CSV")
         if sheet is None and len(names) > 1:
-            raise InvalidInput(f"{label} holds the sheets {', '.join(map(repr, names[:8]))}; say which with sheet=")
+            raise InvalidInput(f"{label} has the sheets {', '.join(map(repr, names[:8]))}; choose one with sheet=")
         if sheet is not None and sheet not in names:
-            raise InvalidInput(f"{label} has no sheet {sheet!r}; there are {', '.join(map(repr, names[:8]))}")
+            raise InvalidInput(f"{label} has no sheet {sheet!r}; its sheets are {', '.join(map(repr, names[:8]))}")
         page = book[sheet or names[0]]
         rows = _excel_rows(page.iter_rows(values_only=True), label, header_line, most_cells)
     finally:
@@ -194,12 +196,12 @@ def _excel_rows(
         cells = [cell_of(value) for value in values]
         count += len(cells)
         if count > most_cells:
-            raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
+            raise TooLarge(f"{label} has more than {most_cells:,} cells; split it by years")
         texts: list[Cell] = ["" if cell is None else cell for cell in cells]
         if any(cell != "" for cell in texts) and (header_line is None or number >= header_line):
             rows.append((number, texts))
     if len(rows) < 2:
-        raise DamagedFile(f"{label} holds no rows in this sheet; choose another with sheet=, or save it again")
+        raise DamagedFile(f"{label} has no rows in this sheet; choose another with sheet=, or save it again")
     return rows
 
 
@@ -213,8 +215,8 @@ def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
         )
         if beyond >= 0:
             raise InvalidInput(
-                f"{label}, row {number}: {str(row[beyond])[:40]!r} stands in column {beyond + 1}, which has no name in "
-                f"row {header_line}; if the names stand in another row, say header_line=, else name the column"
+                f"{label}, row {number}: {str(row[beyond])[:40]!r} is in column {beyond + 1}, which has no name in "
+                f"row {header_line}; if the names are in another row, give header_line=, otherwise name the column"
             )
     padded = [[*row[:width], *[""] * (width - len(row))] for _, row in rows[1:]]
     columns = [list(column) for column in zip(*padded, strict=True)]
@@ -231,7 +233,7 @@ def _parquet(path: Path | FileContent, label: str, most_cells: int) -> tuple[Tab
     try:
         meta = parquet.read_metadata(_given(path))
         if meta.num_rows * meta.num_columns > most_cells:
-            raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
+            raise TooLarge(f"{label} has more than {most_cells:,} cells; split it by years")
         table = parquet.read_table(_given(path))
     except HoldcourseError:
         raise

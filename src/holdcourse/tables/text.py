@@ -65,7 +65,7 @@ def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
     if by_ratio < largest * 1e9:
         return by_ratio, (
             f"{label} unpacks to more than {by_ratio / 1e6:.0f} MB, {by_ratio / packed:.0f} times its {packed} bytes, "
-            "as no wind data and no readings do; if it is right, unpack it yourself and give the plain file"
+            "which neither wind data nor readings do; if it is right, unpack it yourself and give the plain file"
         )
     return int(largest * 1e9), (
         f"{label} unpacks to more than {largest:g} GB; unpack it yourself and give the plain file, or allow more: "
@@ -112,7 +112,7 @@ def allowed_of(source: Path | FileContent, label: str) -> tuple[int, str]:
     if isinstance(source, FileContent) and allowed > MOST_SENT:
         return (
             MOST_SENT,
-            f"{label} unpacks to more than {MOST_SENT >> 20} MB, the most that is taken here; split it by years",
+            f"{label} unpacks to more than {MOST_SENT >> 20} MB, the most that is accepted here; split it by years",
         )
     return allowed, refusal
 
@@ -134,10 +134,10 @@ def read_text(
     """
     raw = _bytes(path, label)
     if sum(map(raw.count, SEPARATORS)) > most_cells:
-        raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
+        raise TooLarge(f"{label} has more than {most_cells:,} cells; split it by years")
     found = decoded(raw, label, encoding)
     if "\x00" in found.text:
-        raise DamagedFile(f"{label} holds bytes that are not text; export it again as CSV")
+        raise DamagedFile(f"{label} contains bytes that are not text; export it again as CSV")
     return found
 
 
@@ -157,7 +157,9 @@ def decoded(raw: bytes, label: str, encoding: str | None = None) -> Text:
         try:
             return Text(raw.decode(named), named.removesuffix("-sig"))
         except UnicodeError as error:
-            raise DamagedFile(f"{label} begins like {named}, but is not ({error}); export it again") from None
+            raise DamagedFile(
+                f"{label} begins like {named}, but cannot be read as such ({error}); export it again"
+            ) from None
     try:
         return Text(raw.decode("utf-8"), "utf-8")
     except UnicodeDecodeError as error:
@@ -167,8 +169,8 @@ def decoded(raw: bytes, label: str, encoding: str | None = None) -> Text:
     except UnicodeDecodeError:
         line = raw[: wrong.start].count(b"\n") + 1
         raise InvalidInput(
-            f"{label}, line {line}: the byte 0x{raw[wrong.start]:02x} is neither UTF-8 nor cp1252; say how the file is "
-            "written, e.g. encoding=cp1250"
+            f"{label}, line {line}: the byte 0x{raw[wrong.start]:02x} is neither UTF-8 nor cp1252; give the encoding "
+            "of the file, such as encoding=cp1250"
         ) from None
 
 
@@ -197,6 +199,6 @@ def _bytes(path: Path | FileContent, label: str) -> bytes:
             with unpack(stream, "rb") as packed:
                 return b"".join(parts(packed, most, refusal))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DamagedFile(f"{label} cannot be read ({error}); fetch it again") from None
+        raise DamagedFile(f"{label} cannot be read ({error}); download it again") from None
     except OSError as error:
         raise InvalidInput(f"cannot read {label}: {error.strerror or error}; check the path") from None

@@ -74,19 +74,23 @@ def read_times(
         row = aware.index(not aware[0])
         raise InvalidInput(
             f"{place(row)}: some times carry a zone ({str(cells[aware.index(True)])!r}), some do not "
-            f"({str(cells[aware.index(False)])!r}); write all of them alike"
+            f"({str(cells[aware.index(False)])!r}); write all of them in the same way"
         )
     words = set(re.findall(r"[a-z]+", column.lower()))
     if timezone is not None:
         times, unsure = _from_zone(parsed, timezone, tidy, place)
-        noted = f"; {unsure} in the hour that comes twice stand once: read as before the change" if unsure else ""
+        noted = (
+            f"; {unsure} in the hour that occurs twice are there only once, and were read as before the change"
+            if unsure
+            else ""
+        )
         return times, f"times read as {timezone}, shown in UTC{noted}"
     naive = _as_times([(moment - _EPOCH).total_seconds() for moment in parsed])
     if known_utc or words & _UTC_WORDS:
         return naive, "times are UTC, as the file says"
     if words & _LOCAL_WORDS:
         raise InvalidInput(
-            f"{label}: the column {column!r} holds local times; say which with timezone=, e.g. timezone=Europe/Oslo"
+            f"{label}: the column {column!r} contains local times; give their zone, such as timezone=Europe/Oslo"
         )
     _require_no_clock_change(np.unique(naive) if tidy else naive, label)
     return naive, "times carry no zone: read as UTC (timezone= for another)"
@@ -99,7 +103,7 @@ def _parsed(
     if any(dates):
         if not all(dates):
             row = dates.index(False)
-            raise InvalidInput(f"{place(row)}: {str(given[row])[:40]!r} is a text where others are dates; correct it")
+            raise InvalidInput(f"{place(row)}: {str(given[row])[:40]!r} is text, but other cells are dates; correct it")
         return [cell for cell in given if isinstance(cell, datetime)]
     cells = [str(cell).strip() for cell in given]
     ended = [_END_OF_DAY.fullmatch(cell) for cell in cells]
@@ -111,7 +115,7 @@ def _parsed(
     if time_format is not None:
         if not any(year in time_format for year in _YEARS):
             raise InvalidInput(
-                f"time_format={time_format!r} has no year, so no day can be told; write it with %Y or %y"
+                f"time_format={time_format!r} has no year, so the day is not known; write it with %Y or %y"
             )
         return _by_format(cells, time_format, place, given=True)
     try:
@@ -129,7 +133,7 @@ def _parsed(
     whole = [form for form in fitting if all(_fits(cell, form) for cell in cells)]
     if len(whole) > 1:
         raise InvalidInput(
-            f"{place(0)}: {cells[0]!r} may be {' or '.join(whole)}; say which, e.g. time_format='{whole[0]}'"
+            f"{place(0)}: {cells[0]!r} may be {' or '.join(whole)}; say which, such as time_format='{whole[0]}'"
         )
     if whole:
         return _by_format(cells, whole[0], place)
@@ -138,8 +142,8 @@ def _parsed(
         return _by_format(cells, max(fitting, key=lambda form: _first_misfit(cells, form)), place)
     bad = next((row for row, cell in enumerate(cells) if not _is_iso(cell)), 0)
     raise InvalidInput(
-        f"{place(bad)}: {cells[bad][:40]!r} is not a time; write times like 2020-06-30T12:00Z, or say how with "
-        "time_format="
+        f"{place(bad)}: {cells[bad][:40]!r} is not a time; write times like 2020-06-30T12:00Z, or give their format "
+        "with time_format="
     )
 
 
@@ -240,7 +244,7 @@ def _from_zone(
             winter = moment.replace(tzinfo=zone, fold=0).strftime("%z")
             raise InvalidInput(
                 f"{place(row)}: {moment} does not exist in {timezone}, where clocks were set forward; if the times "
-                f"keep to winter time all year, say timezone={winter[:3]}:{winter[3:]}, else correct it"
+                f"stay in winter time all year, give timezone={winter[:3]}:{winter[3:]}, otherwise correct it"
             )
         seconds.append((utc.replace(tzinfo=None) - _EPOCH).total_seconds())
     return _as_times(seconds), unsure
@@ -277,8 +281,8 @@ def _folds(
         here = [moments[row] for row in rows]
         if len(set(here)) < len(here):
             raise InvalidInput(
-                f"{place(rows[0])}: {here[0]} comes twice in {timezone}, and the rows are in no order of time to tell "
-                "which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
+                f"{place(rows[0])}: {here[0]} occurs twice in {timezone}, and the rows are not in the order of time "
+                "that would tell which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
             )
     return [0] * len(moments), len(twice)
 
@@ -298,8 +302,8 @@ def _require_no_clock_change(times: Times, label: str) -> None:
     for moment in unique[counts > 1]:
         if _clock_change(moment, months=(10, 11)):
             raise InvalidInput(
-                f"{label}: {moment} comes twice, in a night when clocks are set back: these may be local times; "
-                "say timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
+                f"{label}: {moment} occurs twice, in a night when clocks are set back, so these may be local times; "
+                "give timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
             )
     steps: NDArray[np.int64] = np.diff(unique).astype(np.int64)
     if not len(steps) or np.median(steps) > HOUR:
@@ -308,8 +312,8 @@ def _require_no_clock_change(times: Times, label: str) -> None:
     for moment in unique[1:][(steps == missing)]:
         if _clock_change(moment, months=(3,)):
             raise InvalidInput(
-                f"{label}: the hour before {moment} is missing, in a night when clocks are set forward: these may be "
-                "local times; say timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
+                f"{label}: the hour before {moment} is missing, in a night when clocks are set forward, so these may "
+                "be local times; give timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
             )
 
 

@@ -24,15 +24,15 @@ def check_tree(tree: Tree, problem: Problem) -> None:
     `Tree` itself.
     """
     if tree.n != problem.n:
-        raise AssertionError(f"the tree has {tree.n} leaves, the problem {problem.n} actions")
+        raise AssertionError(f"the tree has {tree.n} leaves, but the problem has {problem.n} actions")
     above = tree.parent[:-1]
     inner = above != tree.root
     lighter = tree.weight[:-1][inner] <= tree.weight[above[inner]] / tree.tau
     if not lighter.all():
         v = int(np.flatnonzero(inner)[np.argmin(lighter)])
         raise AssertionError(
-            f"the edge above vertex {v} weighs {tree.weight[v]:.6g}, the one above its parent {tree.parent[v]} only "
-            f"{tree.weight[tree.parent[v]]:.6g}: less than tau = {tree.tau:g} times as much"
+            f"the edge above vertex {v} weighs {tree.weight[v]:.6g}, and the one above its parent {tree.parent[v]} "
+            f"only {tree.weight[tree.parent[v]]:.6g}: less than tau = {tree.tau:g} times as much"
         )
     distances, metric = tree.distances(), problem.symmetric_distances
     short = distances < metric
@@ -189,7 +189,7 @@ class _Trial:
         saved = model.state()
         for name, array in saved.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise AssertionError(f"the state must hold arrays of numbers or text, but {name!r} is {array!r}")
+                raise AssertionError(f"the state must consist of arrays of numbers or text, but {name!r} is {array!r}")
         kept = {name: array.copy() for name, array in saved.items()}
         resumed = self.factory().restore(saved)
         self.require_same(self.ask(resumed), self.ask(model), "a restored model differs from the one saved")

@@ -110,7 +110,7 @@ def _check_identity(factory: Callable[[], Policy]) -> None:
         try:
             json.dumps(described)
         except TypeError as error:
-            raise AssertionError(f"describe() must hold JSON values only, got {described!r}: {error}") from None
+            raise AssertionError(f"describe() must return JSON values only, got {described!r}: {error}") from None
     if one.fingerprint != other.fingerprint:
         raise AssertionError("two policies of the same factory have different fingerprints; describe() must not vary")
 

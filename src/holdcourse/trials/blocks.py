@@ -87,7 +87,8 @@ class Blocks:
             given[name] = np.full(rounds, absent[name]) if column is None else float_array(column, name)
             if np.isinf(given[name]).any():
                 raise InvalidInput(
-                    f"{name} is infinite in round {int(np.argmax(np.isinf(given[name])))}; NaN means lost"
+                    f"{name} is infinite in round {int(np.argmax(np.isinf(given[name])))}; give NaN for a round that "
+                    "was lost"
                 )
         for name, least in (("movement", 0.0), ("switching", -np.inf)):
             bad = ~(given[name] >= least)  # NaN is bad too
@@ -116,7 +117,8 @@ class Blocks:
         if same.any():
             first = int(block[starts][np.argmax(same)])
             raise InvalidInput(
-                f"blocks {first} and {first + 1} are a pair and have the same arm; in a pair each arm has one block"
+                f"blocks {first} and {first + 1} are a pair but have the same arm; give each arm one block of every "
+                "pair"
             )
         for name, column in given.items():
             if isinstance(column, np.ndarray):

@@ -484,7 +484,7 @@ def plan_of(
             f"{FEWEST_PAIRS} pairs. Give more data{', or judge shorter blocks' * (blocks is not None)}"
         )
     if paths.bill == 0:
-        raise InvalidInput("the baseline's bill is zero, so a gain in % of it says nothing")
+        raise InvalidInput("the baseline's bill is zero, so a gain in % of it is not defined; choose another baseline")
     cycle = day_of(hours)
     designs = []
     for done, block in enumerate(lengths):
@@ -647,7 +647,7 @@ def _contexts(world: World, given: ArrayLike | None) -> Array:
     if given is not None:
         return check_contexts(given, None)
     if not isinstance(world, LoggedWorld):
-        raise InvalidInput("give the contexts of the rounds; only a world that was fitted to readings has its own")
+        raise InvalidInput("give contexts=, one for each round; only a world that was fitted to readings has its own")
     return world.contexts
 
 

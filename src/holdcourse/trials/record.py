@@ -98,7 +98,7 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
         Look first whether each event is as it was written.
     """
     if not paths:
-        raise InvalidInput("name the record of the trial")
+        raise InvalidInput("no record is given; give the path of the trial's record")
     rounds: list[_Round] = []
     terms: dict[str, Any] = {}
     policy: Policy | None = None
@@ -123,7 +123,7 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     while rounds and not rounds[-1].told:  # still running: neither measured nor lost yet
         rounds.pop()
     if policy is None:
-        raise InvalidInput(f"{paths[-1]} holds no trial; one is made with hc.trial(policy, baseline, block=...)")
+        raise InvalidInput(f"{paths[-1]} contains no trial; begin one with hc.trial(policy, baseline, block=...)")
     maker = policy.rule
     assert isinstance(maker, TrialMaker)
     problem = policy.problem
@@ -158,8 +158,8 @@ def _recipe(log: Log) -> dict[str, Any]:
     """What made the policy that wrote the record."""
     if log.about.recipe is None:
         raise InvalidInput(
-            f"{log.path} does not hold its policy ({log.about.recipe_missing}), so what its measurements cost is not "
-            "known; make the policy by its import path, hc.registry.make('mine.py:mine', problem, ...)"
+            f"{log.path} does not contain its policy ({log.about.recipe_missing}), so the costs of its measurements "
+            "are not known; make the policy by its import path, hc.registry.make('mine.py:mine', problem, ...)"
         )
     return log.about.recipe
 

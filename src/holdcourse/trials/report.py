@@ -50,8 +50,8 @@ def summary(found: RecordedTrial, measured: Answer) -> list[str]:
     if measured.outlying is not None:
         began = found.began[table.began[measured.outlying]].replace("T", " ")[:HOUR_FORMAT]
         lines.append(
-            f"One pair of blocks, which began at {began} UTC, makes more than half of the scatter. Look at its "
-            "readings; one that is wrong can be taken back."
+            f"One pair of blocks, which began at {began} UTC, causes more than half of the scatter. Check its "
+            "readings; a wrong reading can be taken back."
         )
     return lines
 

@@ -71,7 +71,7 @@ def simulate_trial(
         turn = choice.turn
         if turn is None:
             raise InvalidInput(
-                f"{trial.name} is not on trial in round {t}; make one with holdcourse.trial, without blocks="
+                f"{trial.name} is not on trial in round {t}; make a trial with holdcourse.trial, without blocks="
             )
         block[t], arm[t], places[t], actions[t] = turn.block, turn.arm, turn.place, choice.action
         cost[t] = measurement if told is None else told[t, choice.action]

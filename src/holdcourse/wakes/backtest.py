@@ -113,8 +113,8 @@ def backtest(
     runs: dict[str, Steered] = {BASE: steering.base()}
     if not runs[BASE].energy.sum() > 0:
         raise InvalidInput(
-            f"the farm makes nothing in this record: no wind of it reaches {steering.table.speeds[0]:g} m/s (the "
-            f"strongest has {record.speed.max():g} m/s). Is the speed in m/s, and the right column?"
+            f"the farm makes no energy in this record: no wind in it reaches {steering.table.speeds[0]:g} m/s (the "
+            f"strongest has {record.speed.max():g} m/s). Is the speed in m/s, and is it the right column?"
         )
     fronts: dict[str, list[Steered]] = {}
     learned = None
@@ -213,18 +213,18 @@ def check_study(
         _check_clusters(turbines, study)
     rounds = record.rounds(study.hours, knowing=study.knowing)
     if len(rounds) < 2:
-        raise InvalidInput(f"the record has {len(rounds)} rounds; give a longer one")
+        raise InvalidInput(f"the record has only {len(rounds)} rounds; give a longer one")
     later = history is not None and bool(history.time[-1] >= record.time[0])
     if history is not None and later and not allow_later_history:
         raise InvalidInput(
-            f"the history goes to {history.time[-1]}Z, and the record begins at {record.time[0]}Z: decisions would "
-            "know later wind. Give a history that ends earlier; to learn from it anyway, say "
+            f"the history ends at {history.time[-1]}Z, but the record begins at {record.time[0]}Z, so decisions would "
+            "know later wind. Give a history that ends earlier; to learn from it anyway, give "
             "allow_later_history=True"
         )
     if history is None and (steps := int(rounds.follows.sum())) < FEWEST_STEPS:
         raise InvalidInput(
-            f"the record has {steps} steps from one interval to the next; {FEWEST_STEPS} at least are needed to learn "
-            "what the direction does next. Give a longer record, or an earlier one as a history"
+            f"the record has {steps} steps from one interval to the next, but at least {FEWEST_STEPS} are needed to "
+            "learn how the direction changes. Give a longer record, or an earlier one as a history"
         )
     return later
 
@@ -233,7 +233,7 @@ def _yaw_speed(study: Study) -> float:
     """Return the yaw speed of a study, degrees per second."""
     speed = amount(study.yaw_speed, "°/s", "yaw_speed") if isinstance(study.yaw_speed, str) else study.yaw_speed
     if not speed > 0:
-        raise InvalidInput(f"yaw_speed={study.yaw_speed!r}: a nacelle turns by some degrees per second")
+        raise InvalidInput(f"yaw_speed={study.yaw_speed!r} must be above 0, in degrees per second")
     return float(speed)
 
 
@@ -254,11 +254,11 @@ def _check_tables(
     if isinstance(table, EnergyTable):
         if truth is not None and not np.array_equal(truth.offsets[: table.n], table.settings):
             raise InvalidInput(
-                "the true table has other settings than the one believed in; compute it for the same offset vectors"
+                "the true table has other settings than the assumed one; compute it for the same offset vectors"
             )
         return
     if truth is not None:
-        raise InvalidInput("a farm in clusters has no other truth than the model's; leave out truth=")
+        raise InvalidInput("a farm in clusters can only be judged by its own model; leave out truth=")
     if model is None:
         raise MissingExtra(
             f"FLORIS computes the energy of a farm in clusters: {INSTALL}, and give the farm's FLORIS file"
@@ -384,8 +384,8 @@ class _Steering:
             )
         if self.longest is not None and "gp-md" in study.policies:
             raise InvalidInput(
-                f"a nacelle turns by at most {reach:.3g} degrees between two decisions here, and gp-md knows no such "
-                "limit; leave it out of the policies, or decide less often"
+                f"a nacelle turns by at most {reach:.3g} degrees between two decisions here, but gp-md does not "
+                "support such a limit; leave it out of the policies, or decide less often (hours=)"
             )
         grid = (self.table.directions, self.table.speeds)
         if past is not None:

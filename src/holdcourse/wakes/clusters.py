@@ -80,9 +80,11 @@ class ClusteredTable:
 
     def __post_init__(self) -> None:
         if len(self.members) != len(self.tables) or not self.members:
-            raise InvalidInput(f"{len(self.members)} clusters and {len(self.tables)} tables; give one for each")
+            raise InvalidInput(
+                f"there are {len(self.members)} clusters but {len(self.tables)} tables; give one table for each cluster"
+            )
         if sorted(np.concatenate(self.members).tolist()) != list(range(len(self.whole.farm))):
-            raise InvalidInput("every turbine of the farm belongs to one cluster, and to one only")
+            raise InvalidInput("every turbine of the farm must belong to exactly one cluster")
 
     @property
     def farm(self) -> Farm:
@@ -162,7 +164,7 @@ def clusters_of(farm: Farm, most: int = LARGEST, reach: float = REACH) -> list[I
     ([[0, 1, 2], [3, 4]], [[0, 1], [2], [3, 4]])
     """
     if most < 1:
-        raise InvalidInput(f"a cluster has at least one turbine; got at most {most}")
+        raise InvalidInput(f"the largest number of turbines in a cluster must be 1 or more, got {most}")
     between = interplay(farm, reach)
     np.fill_diagonal(between, 0.0)
     clusters = [[k] for k in range(len(farm))]

@@ -63,7 +63,7 @@ class FarmController:
         self._turbines = [_turbines_of(policy) for policy in policies]
         names = [name for cluster in self._turbines for name in cluster]
         if not names:
-            raise InvalidInput("a farm needs the policy of one cluster at least")
+            raise InvalidInput("a farm needs the policy of at least one cluster, got none")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InvalidInput(f"turbine {twice[0]} is steered by two policies; give one policy for each cluster")
@@ -107,5 +107,5 @@ class FarmController:
 
 def _turbines_of(policy: hc.Policy) -> tuple[str, ...]:
     if not isinstance(policy.costs, PlannedEnergy):
-        raise InvalidInput(f"{policy.name} steers no wakes; give policies of `steering_policies`")
+        raise InvalidInput(f"{policy.name} does not steer wakes; give policies of `steering_policies`")
     return policy.costs.table.farm.turbines

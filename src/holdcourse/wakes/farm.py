@@ -140,13 +140,16 @@ class FlorisModel:
                 _try_out(floris, model)
         except Exception as error:
             raise InvalidInput(
-                f"{path}: FLORIS reads it and cannot compute its wakes: {_first_line(error)}. Try it with FLORIS alone"
+                f"{path}: FLORIS can read it but cannot compute its wakes: {_first_line(error)}. Try it with FLORIS "
+                "alone"
             ) from error
         self._model = model
         x, y = (np.array(each, dtype=np.float64) for each in (model.layout_x, model.layout_y))
         names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
         if len(names) != len(x):
-            raise InvalidInput(f"{len(names)} names of turbines, and {path.name} has {len(x)} turbines; give as many")
+            raise InvalidInput(
+                f"there are {len(names)} names of turbines, but {path.name} has {len(x)} turbines; give one for each"
+            )
         diameter = np.broadcast_to(np.ravel(np.array(model.core.farm.rotor_diameters, dtype=np.float64)), x.shape)
         self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())
         kinds = [str(kind) for kind in model.core.farm.turbine_type]
@@ -324,8 +327,8 @@ def _check_steerable(path: Path, model: Any) -> None:
     """Refuse models that cannot answer what steering asks."""
     if model.core.wake.model_strings["deflection_model"] == "none":
         raise InvalidInput(
-            f"{path}: its wake model deflects no wakes (deflection_model: none), so there is nothing to steer; choose "
-            "one that does, such as gauss"
+            f"{path}: its wake model does not deflect wakes (deflection_model: none), so there is nothing to steer; "
+            "choose one that does, such as gauss"
         )
     if model.core.flow_field.heterogeneous_inflow_config is not None:
         raise InvalidInput(
@@ -346,7 +349,7 @@ def _changed(described: dict[str, Any], changes: Mapping[str, float]) -> dict[st
         holders = [parameters for parameters in used if isinstance(parameters.get(name), int | float)]
         if not holders:
             known = sorted({key for parameters in used for key in parameters})
-            raise InvalidInput(f"the wake model has no parameter {name!r}; it has {', '.join(known)}")
+            raise InvalidInput(f"the wake model has no parameter {name!r}; its parameters are {', '.join(known)}")
         for parameters in holders:
             parameters[name] = parameters[name] * factor
     return described

@@ -151,7 +151,7 @@ class GroupedModel:
 
     def __init__(self, model: FlorisModel, sector: float = SECTOR, reach: float = REACH) -> None:
         if not sector > 0 or abs(360.0 / sector - round(360.0 / sector)) > 1e-9:
-            raise InvalidInput(f"a sector of {sector} degrees does not divide the circle; give one such as 2")
+            raise InvalidInput(f"a sector of {sector} degrees does not divide 360 degrees; give one such as 2")
         self.model, self.sector, self.reach = model, sector, reach
         self.turbulence = model.turbulence
         self._models: dict[Hashable, FlorisModel] = {}

@@ -47,7 +47,7 @@ def steering_policy(
     """
     if name is None:
         if found.judged is None:
-            raise InvalidInput("no planner was run, so there is none to save; leave wake-planner among the policies")
+            raise InvalidInput("no planner was run, so there is none to save; include wake-planner in the policies")
         name = found.judged.policy
     if name not in (OURS, LEARNER) or name not in found.runs:
         raise InvalidInput(f"{name} cannot be saved; choose {OURS} or {LEARNER}, and let the backtest run it")
@@ -98,13 +98,15 @@ def _part(found: Backtest, cluster: int | None) -> tuple[EnergyTable, Array, str
     believed = found.believed
     if isinstance(believed, EnergyTable):
         if cluster not in (None, 0):
-            raise InvalidInput(f"cluster={cluster}: this farm is decided as a whole; leave it out")
+            raise InvalidInput(
+                f"cluster={cluster} does not apply, because this farm is decided as a whole; leave it out"
+            )
         return believed, found.prices, ""
     count = len(believed.members)
     if cluster is None or not 0 <= cluster < count:
         raise InvalidInput(
-            f"the farm is decided in {count} clusters, each with a policy of its own: give cluster=0 to {count - 1}, "
-            f"got {cluster}, or take steering_policies"
+            f"the farm is decided in {count} clusters, each with a policy of its own; give cluster=0 to {count - 1}, "
+            f"got {cluster}, or use steering_policies"
         )
     place = f", cluster {cluster + 1} of {count}"
     return believed.tables[cluster], found.prices[believed.members[cluster]], place

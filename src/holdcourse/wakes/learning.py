@@ -111,7 +111,7 @@ class LearnedEnergy(PlannedEnergy):
     ) -> None:
         super().__init__(table, drift, problem, longest)
         if not (np.isfinite(at_most) and at_most >= 0):
-            raise InvalidInput(f"at_most is a share of the energy, 0 or more; got {at_most!r}")
+            raise InvalidInput(f"at_most must be a share of the energy, 0 or more, got {at_most!r}")
         self.at_most = float(at_most)
         free = np.maximum(wakeless(table), 1e-9)[None, :, None]
         gained = (table.planned - table.planned[:, :, :1]) / free
@@ -168,7 +168,10 @@ class LearnedEnergy(PlannedEnergy):
         """Take in a surplus of power; returns its weight, 0 where it is too far off to be one of wakes."""
         super().learn(action, context, measurement)
         if not np.isfinite(measurement):
-            raise InvalidInput(f"what is measured is a share of power, got {measurement!r}; skip the round instead")
+            raise InvalidInput(
+                f"a measurement must be a finite share of power, got {measurement!r}; if nothing was measured, skip "
+                "the round"
+            )
         row = np.reshape(np.asarray(context, dtype=np.float64), -1)
         given, lost, given_kw, lost_kw, alone = self._read(self._expected_features, row)
         hats, fine = _hats(row[:1], SECTORS)[0], _hats(row[:1], FINE)[0]
@@ -237,7 +240,7 @@ class LearnedEnergy(PlannedEnergy):
         """Take over what `state` of an equal model gave."""
         known = self.state()
         if set(arrays) != set(known) or any(np.shape(arrays[name]) != known[name].shape for name in known):
-            raise InvalidInput(f"this is not the state of a wake learner: found {sorted(arrays)}")
+            raise InvalidInput(f"this is not a saved state of a wake learner: it contains {sorted(arrays)}")
         taken = {name: np.array(arrays[name], dtype=np.float64) for name in known}
         self._precision, self._weighted = taken["precision"], taken["weighted"]
         if not np.array_equal(taken["planned_with"], self._planned_with):

@@ -72,7 +72,9 @@ def build_table(
         Called with what is being done, and which share of it is.
     """
     if len(model.farm) < 2:
-        raise InvalidInput(f"{model.farm.name} has one turbine, which stands in no wake: give a farm of two or more")
+        raise InvalidInput(
+            f"{model.farm.name} has one turbine, so there is no wake to steer; give a farm of two or more"
+        )
     told = progress or (lambda what, share: None)
     grid = wind_grid(direction_step, speeds, most, step)
     directions, pairs, shape = grid.directions, (grid.direction, grid.speed), grid.shape
@@ -143,9 +145,12 @@ class WindGrid(NamedTuple):
 def wind_grid(direction_step: float, speeds: tuple[float, ...], most: float, step: float) -> WindGrid:
     """Return the grid of a table of offsets up to `most` in steps of `step`; what cannot be is refused."""
     if not 0 < direction_step <= 30 or abs(360 / direction_step - round(360 / direction_step)) > 1e-9:
-        raise InvalidInput(f"direction_step={direction_step}: give a step that divides 360, such as 2")
+        raise InvalidInput(f"direction_step={direction_step} does not divide 360 degrees; give a step such as 2")
     if not 0 < step <= most <= 45:
-        raise InvalidInput(f"offsets of up to {most} degrees in steps of {step}: give 0 < step <= most <= 45")
+        raise InvalidInput(
+            f"offsets of up to {most} degrees in steps of {step} are not possible; the largest offset must be at most "
+            "45, and the step above 0 and no larger than it"
+        )
     directions, each = np.arange(0.0, 360.0, direction_step), np.array(speeds, dtype=np.float64)
     winds = np.meshgrid(directions, each, indexing="ij")
     return WindGrid(directions, each, winds[0].ravel(), winds[1].ravel(), direction_step)
@@ -234,7 +239,7 @@ def rate_limited(table: EnergyTable, per_degree: float, per_speed: float = SPEED
         The most degrees of offset per m/s.
     """
     if not per_degree > 0:
-        raise InvalidInput(f"a rate limit is above 0 degrees per degree, got {per_degree}")
+        raise InvalidInput(f"a rate limit must be above 0 degrees per degree, got {per_degree}")
     offsets = table.offsets[table.lookup]
     turn = 360.0 / len(table.directions)
     # Once around the circle and back to where it began, so that north is no border.

@@ -81,7 +81,9 @@ def degree_prices(price: float | str | ArrayLike, turbines: int, kwh_price: floa
     given = list(price) if isinstance(price, list | tuple | np.ndarray) else [price]
     found = np.array([_kwh_per_degree(each, kwh_price) for each in given])
     if len(found) not in (1, turbines):
-        raise InvalidInput(f"{len(found)} prices of a degree for {turbines} turbines; give one, or one for each")
+        raise InvalidInput(
+            f"there are {len(found)} prices of a degree for {turbines} turbines; give one, or one for each turbine"
+        )
     return np.asarray(np.broadcast_to(found, turbines), dtype=np.float64)
 
 
@@ -91,7 +93,7 @@ def _kwh_per_degree(given: Any, kwh_price: float | None) -> float:
         found = price_in(given, what)
         if found.unit in MONEY:
             if kwh_price is None or not kwh_price > 0:
-                raise InvalidInput(f"{what}, {given!r}, is money; say what a kWh is worth with kwh_price=")
+                raise InvalidInput(f"{what}, {given!r}, is in money; give the value of a kWh with kwh_price=")
             found = replace(found, amount=found.amount / kwh_price, unit="kWh")
         kwh = found.in_units("kWh", "°", what)
     else:
@@ -164,9 +166,13 @@ class PlannedEnergy:
 
     def __init__(self, table: EnergyTable, drift: Drift, problem: hc.Problem, longest: float | None = None) -> None:
         if len(drift.speeds) != len(table.speeds) or not np.allclose(drift.speeds, table.speeds):
-            raise InvalidInput("the drift was learned for other wind speeds than the energy table's; learn it again")
+            raise InvalidInput(
+                "the drift was learned for other wind speeds than those of the energy table; learn it again"
+            )
         if problem.n != table.n:
-            raise InvalidInput(f"the problem has {problem.n} settings and the energy table {table.n}")
+            raise InvalidInput(
+                f"the problem has {problem.n} settings, but the energy table has {table.n}; make both for the same farm"
+            )
         self.table, self.drift, self.problem, self.longest = table, drift, problem, longest
         self._costs: dict[int, Array] = {}
         self._plans: dict[int, Array] = {}

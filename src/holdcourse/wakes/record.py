@@ -89,12 +89,12 @@ class WindRecord:
     def __post_init__(self) -> None:
         if len(self.time) < FEWEST or not len(self.time) == len(self.direction) == len(self.speed):
             raise InvalidInput(
-                f"a record needs {FEWEST} readings at least, and as many directions and speeds as times; got "
-                f"{len(self.time)}, {len(self.direction)} and {len(self.speed)}"
+                f"a record needs at least {FEWEST} readings, with a direction and a speed for each time; got "
+                f"{len(self.time)} times, {len(self.direction)} directions and {len(self.speed)} speeds"
             )
         object.__setattr__(self, "time", self.time.astype("datetime64[s]"))
         if not (np.diff(self.time.astype(np.int64)) > 0).all():
-            raise InvalidInput("the times of a record must ascend, each once; sort it")
+            raise InvalidInput("the times of a record must ascend, and occur once each; sort it, and remove duplicates")
         for what, values, low, high in (("direction", self.direction, -360, 720), ("speed", self.speed, 0, FASTEST)):
             wrong = np.flatnonzero(~((values >= low) & (values <= high)))
             if len(wrong):
@@ -149,7 +149,8 @@ class WindRecord:
         per = 1 if hours is None else round(hours / step)
         if per < 1 or (hours is not None and abs(per * step - hours) > 0.01 * step):
             raise InvalidInput(
-                f"decisions every {60 * (hours or 0):g} min, and readings every {60 * step:g} min; give a multiple"
+                f"decisions every {60 * (hours or 0):g} min do not fit readings every {60 * step:g} min; give a "
+                "multiple of that"
             )
         return Rounds(self, per, knowing)
 
@@ -294,7 +295,7 @@ def read_record(
             named = [each for each in usual if has_column(table, each)]
             if not named:
                 raise InvalidInput(
-                    f"{label}: which column is the {what}? Name it with {what.split()[-1]}=; there are "
+                    f"{label}: which column is the {what}? Name it with {what.split()[-1]}=; the columns are "
                     f"{listed(table.names)}"
                 )
             return [find_column(table, named[0])]
@@ -340,7 +341,9 @@ def read_record(
     together = _gathered(times, parts)
     there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
     if not there.all():
-        notes.append(f"{int((~there).sum()):,} of {len(there):,} times left out: direction or speed is missing")
+        notes.append(
+            f"{int((~there).sum()):,} of {len(there):,} times were left out because direction or speed is missing"
+        )
     if len(times) > len(there):
         notes.append(f"{len(times):,} rows of {len(there):,} times: the mean of the rows of one time is taken")
     made = together["power"][there] if power is not None else None

@@ -104,12 +104,14 @@ class Study:
             if name not in (*POLICIES, *ON_REQUEST):
                 raise registry.unknown(name, (*POLICIES, *ON_REQUEST))
         if self.folds < 2:
-            raise InvalidInput(f"folds={self.folds}: at least two parts take turns in being judged")
+            raise InvalidInput(
+                f"folds must be 2 or more, because the parts take turns in being judged; got {self.folds}"
+            )
         if not 0 <= self.noise < 1:
-            raise InvalidInput(f"noise={self.noise}: a relative error of power from 0 to below 1")
+            raise InvalidInput(f"noise must be a relative error of power, from 0 to below 1, got {self.noise}")
         for what, values in (("hysteresis", self.hysteresis), ("rate_limits", self.rate_limits), ("front", self.front)):
             if not all(np.isfinite(value) and value > 0 for value in values):
-                raise InvalidInput(f"{what}={values}: give numbers above 0")
+                raise InvalidInput(f"{what} must be numbers above 0, got {values}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,7 +422,7 @@ class Backtest:
         if self.study.knowing:
             found.append("Idealised: every decision knew the mean wind of its own interval, which nobody can know.")
         if self.hindsight:
-            found.append("Hindsight: the history holds wind from after the record began, which nobody can know.")
+            found.append("Hindsight: the history contains wind from after the record began, which nobody can know.")
         if self.weeks < FEWEST_WEEKS:
             weeks = f"{self.weeks} whole week{'' if self.weeks == 1 else 's'}"
             found.append(f"The record has {weeks}. Fewer than {FEWEST_WEEKS} say nothing about a year.")

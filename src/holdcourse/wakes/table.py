@@ -167,7 +167,7 @@ class EnergyTable:
         if len(cells):
             if model is None:
                 raise MissingExtra(
-                    f"{len(cells)} combinations of wind and offsets are not in the energy table, and FLORIS has to "
+                    f"{len(cells)} combinations of wind and offsets are not in the energy table, so FLORIS must "
                     f"compute them: {INSTALL}, and give the farm's FLORIS file"
                 )
             made = model.power(self.directions[cells[:, 0]], self.speeds[cells[:, 1]], held[cells[:, 2]])
@@ -254,7 +254,7 @@ def read_table(path: str | Path, kinds: Mapping[str, Callable[[Mapping[str, Any]
         data = json.loads(gzip.decompress(raw))
         read = kinds.get(data.get("format"))
         if read is None:
-            raise InvalidInput(f"{path} holds no energy table of this version; compute it again")
+            raise InvalidInput(f"{path} contains no energy table of this version; compute it again")
         return read(data)
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InvalidInput):
@@ -273,5 +273,5 @@ def _unpacked(text: str, shape: tuple[int, ...]) -> Array:
         raw = lzma.decompress(base64.b64decode(text))
         turned = np.frombuffer(raw, dtype="<u2").reshape(*shape[1:], shape[0])
     except (ValueError, lzma.LZMAError) as error:
-        raise InvalidInput(f"the energy table is damaged: {error}") from None
+        raise InvalidInput(f"the energy table is damaged: {error}; compute it again") from None
     return np.moveaxis(turned, -1, 0).astype(np.float64)

@@ -127,8 +127,8 @@ def machine(name: str | Path) -> Machine:
     path = Path(name)
     if not path.exists():
         raise InvalidInput(
-            f"no machine is called {str(name)!r}, and there is no such file; there are {', '.join(_MACHINES)}, or give "
-            "a file: .csv, .yml (awesIO) or .wtg"
+            f"no machine is called {str(name)!r}, and there is no such file; choose one of {', '.join(_MACHINES)}, or "
+            "give a file: .csv, .yml (awesIO) or .wtg"
         )
     return _from_file(path)
 
@@ -181,8 +181,8 @@ def _from_file(path: Path) -> Machine:
     end = curve.tables(curve.knots[curve.knots <= curve.cut_out])[:, -1].max()
     if end >= FULL * curve.largest_power:
         said.append(
-            f"the table ends at {curve.cut_out:g} m/s with {end:g} kW; above that, no power is assumed. If it "
-            "goes on, say up to where: cut_out="
+            f"the table ends at {curve.cut_out:g} m/s with {end:g} kW; above that, no power is assumed. If the "
+            "machine makes power in more wind, give its cut-out speed with cut_out="
         )
     height = _height_in_header(path)
     meaning: Meaning = "local" if height is None else "reference"

@@ -92,8 +92,8 @@ class PowerCurve:
         speeds, powers = self._table
         if speed.shape[-1:] != (len(powers),):
             raise InvalidInput(
-                f"{self.name} has a curve for each of {len(powers)} altitudes, so the last axis of speeds has as many, "
-                f"got the shape {speed.shape}"
+                f"{self.name} has a curve for each of {len(powers)} altitudes, so the last axis of speeds must have as "
+                f"many, got the shape {speed.shape}"
             )
         columns = [np.interp(speed[..., k], speeds, row) for k, row in enumerate(powers)]
         return np.stack(columns, axis=-1)
@@ -121,7 +121,7 @@ class PowerCurve:
         low, high = self.altitudes[0], self.altitudes[-1]
         if wanted.min() < low - 1e-6 or wanted.max() > high + 1e-6:
             raise InvalidInput(
-                f"{self.name} has curves for altitudes from {low:g} to {high:g} m, and {wanted.min():g} to "
+                f"{self.name} has curves for altitudes from {low:g} to {high:g} m, but {wanted.min():g} to "
                 f"{wanted.max():g} m were asked for; use low={low:g} and high={high:g}, or altitudes in between"
             )
         assert self._table is not None
@@ -177,13 +177,13 @@ class PowerCurve:
         """Read what `to_data` gave."""
         cubic, table, cut_out = data["cubic"], data["table"], data["cut_out"]
         if (cubic is None) == (table is None):
-            raise InvalidInput("a power curve is either the paper's or a table")
+            raise InvalidInput("a power curve is either the paper's or a table; give exactly one of them")
         pair = None if table is None else tuple(np.array(column, dtype=np.float64) for column in table)
         altitudes = None if data.get("altitudes") is None else np.array(data["altitudes"], dtype=np.float64)
         shape = (len(pair[0]),) if pair else ()
         shape = shape if altitudes is None else (len(altitudes), *shape)
         if pair is not None and (len(pair) != 2 or pair[0].ndim != 1 or pair[1].shape != shape):
-            raise InvalidInput("a power table has as many speeds as powers, at each of its altitudes")
+            raise InvalidInput("a power table must have as many speeds as powers, at each of its altitudes")
         return cls(
             str(data["name"]),
             float(data["rated_speed"]),
@@ -240,7 +240,7 @@ def table_curve(
     if v.ndim != 1 or v.shape != p.shape or len(v) < 2:
         raise InvalidInput(f"a power table needs two or more pairs of speed and power, got shapes {v.shape}, {p.shape}")
     if not (np.isfinite(v).all() and np.isfinite(p).all() and (np.diff(v) > 0).all() and v[0] >= 0):
-        raise InvalidInput("the speeds of a power table must rise from 0 or more, and all numbers be finite")
+        raise InvalidInput("the speeds of a power table must be 0 or more and rise, and all its numbers must be finite")
     low, high = v[0] if cut_in is None else cut_in, v[-1] if cut_out is None else cut_out
     rated = float(v[int(np.argmax(p))])
     _check_range(rated, low, high)
@@ -271,7 +271,7 @@ def curve_family(
     """
     levels, p = np.array(altitudes, dtype=np.float64), np.array(power, dtype=np.float64)
     if levels.ndim != 1 or len(levels) < 2 or not (np.isfinite(levels).all() and (np.diff(levels) > 0).all()):
-        raise InvalidInput("a family of power curves needs two or more altitudes in metres, rising")
+        raise InvalidInput("a family of power curves needs two or more altitudes in metres, in rising order")
     if p.ndim != 2 or len(p) != len(levels):
         raise InvalidInput(f"a family needs a row of powers for each of its {len(levels)} altitudes, got {p.shape}")
     one = table_curve(speed, p.max(axis=0), cut_in, cut_out, name)  # the best of every wind: it checks the speeds
@@ -304,10 +304,12 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
                 pairs.append(tuple(float(cells[k]) for k in range(1 + max(1, len(levels)))))
             except (ValueError, IndexError):
                 if pairs or header:
-                    raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
+                    raise InvalidInput(
+                        f"{path}, line {number}: {row!r} is not a speed and a power; write two numbers"
+                    ) from None
                 header, levels = row, _levels_in(row[1:])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
     speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
     if levels:
         in_unit = factor(_unit_in(header[0], path) or "m/s", "m/s", f"{path}: the speed")
@@ -321,8 +323,8 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
     elif len(power) and np.isfinite(power).all() and not LEAST_KW <= power.max() <= MOST_KW:
         likely = "W" if power.max() > MOST_KW else "MW"
         warnings.warn(
-            f"{path} says no unit of power, so it is read as kW: {power.max():g} kW at most, which is unlikely. Write "
-            f"the unit into the header, such as: speed (m/s),power ({likely})",
+            f"{path} does not state the unit of power, so it is read as kW: {power.max():g} kW at most, which is "
+            f"unlikely. Write the unit into the header, such as: speed (m/s),power ({likely})",
             UnitWarning,
             stacklevel=2,
         )
@@ -465,7 +467,7 @@ class WindWorld:
         if not np.isfinite(self.speed).all():
             t, x = np.argwhere(~np.isfinite(self.speed))[0]
             raise InvalidInput(
-                f"the wind at {self.time[t]}, {self.altitudes[x]:g} m is {self.speed[t, x]}; fill gaps first"
+                f"the wind at {self.time[t]}, {self.altitudes[x]:g} m, is {self.speed[t, x]}; fill gaps first"
             )
         if not self.rho > 0:
             raise InvalidInput(f"rho must be positive, got {self.rho!r}")

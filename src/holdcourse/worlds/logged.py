@@ -141,15 +141,15 @@ class LoggedWorld:
         if len(tried) < 2:
             only = "no action" if len(tried) == 0 else f"only one action, {problem.value(int(tried[0]))!r},"
             raise InvalidInput(
-                f"{only} was ever tried in the {len(readings)} rows; such readings cannot tell what another one would "
-                "have cost. Try at least one other setting for a while, in different contexts"
+                f"{only} was ever tried in the {len(readings)} rows, so these readings cannot tell what another one "
+                "would have cost. Try at least one other setting for a while, in different contexts"
             )
         if len(readings) < FEWEST_ROWS:
             raise InvalidInput(f"{len(readings)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
         if not np.ptp(readings.measurements):
             raise InvalidInput(
-                f"every one of the {len(readings)} readings is {readings.measurements[0]:g}, whatever was set: nothing "
-                "can be saved by moving, unless another column holds what it costs"
+                f"all {len(readings)} readings are {readings.measurements[0]:g}, whatever the setting, so nothing can "
+                "be saved by moving; if another column contains the cost, give that one"
             )
 
     @property

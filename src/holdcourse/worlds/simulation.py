@@ -227,7 +227,8 @@ def true_costs(world: World, t: int, context: Any) -> Array:
     costs = np.asarray(world.costs(t, context), dtype=np.float64)
     if costs.shape != (world.problem.n,):
         raise InvalidInput(
-            f"the world gave costs of shape {costs.shape} in round {t}; it has {world.problem.n} actions, one cost each"
+            f"the world gave costs of shape {costs.shape} in round {t}, but it has {world.problem.n} actions; give one "
+            "cost for each"
         )
     if not (costs > -np.inf).all():  # NaN compares false too
         action = int(np.argmin(costs > -np.inf))
@@ -311,7 +312,9 @@ def simulate(
     """
     problem = world.problem
     if policy.problem.n != problem.n:
-        raise InvalidInput(f"the policy has {policy.problem.n} actions but the world {problem.n}")
+        raise InvalidInput(
+            f"the policy has {policy.problem.n} actions, but the world has {problem.n}; make the policy for its problem"
+        )
     rows = check_contexts(contexts, None)
     rows.setflags(write=False)
     lengths = _checked_lengths(episodes, len(rows))

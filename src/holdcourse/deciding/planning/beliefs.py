@@ -229,7 +229,7 @@ def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
         return rows, np.ones(len(rows))
     if rows.shape[1] != dimension + 1:
         raise InvalidInput(
-            f"forecast must have {dimension} numbers per round, as the context has, or {dimension + 1} with a "
+            f"forecast must have {dimension} numbers per round, like the context, or {dimension + 1} with a "
             f"confidence; got shape {rows.shape}"
         )
     confidence = rows[:, -1]

@@ -156,7 +156,7 @@ def knob_planner(
     10
     """
     if not isinstance(problem, Knobs):
-        raise InvalidInput(f"knob_planner is for hc.knobs(...), got {problem!r}; hc.planner takes it")
+        raise InvalidInput(f"knob_planner is for hc.knobs(...), got {problem!r}; use hc.planner for it")
     rule = KnobPlan(problem, Closeness.of(context_scale, period), discount, forecasts, max_step)
     _ = rule.plans  # so that what is wrong is said now
     learned: dict[str, Any] = {

@@ -88,14 +88,14 @@ class IssuedForecasts:
         rows = check_contexts(forecast, None, "forecast")[:LEADS]
         if rows.shape[1] not in (n, n + 1):
             raise InvalidInput(
-                f"forecast must have one row per round to come and {n} columns, one per action, or {n + 1} with a "
-                f"deviation; got shape {rows.shape}"
+                f"forecast must have one row per future round and {n} columns, one per action, or {n + 1} with a "
+                f"standard deviation; got shape {rows.shape}"
             )
         newest = np.full((1, LEADS, n + 1), np.nan)
         newest[0, : len(rows), : rows.shape[1]] = rows
         if rows.shape[1] == n + 1 and not (rows[:, -1] >= 0).all():
             i = int(np.argmin(rows[:, -1] >= 0))
-            raise InvalidInput(f"the deviation of forecast row {i} is {rows[i, -1]:g}; it must be 0 or more")
+            raise InvalidInput(f"the standard deviation of forecast row {i} is {rows[i, -1]:g}; it must be 0 or more")
         return IssuedForecasts(np.append(now, self.issued[:-1]), np.concatenate([newest, self.tables[:-1]]), self.said)
 
     def about(self, times: Array, interval: float) -> Outlook:
@@ -191,9 +191,9 @@ class Lookahead:
             if not sound:
                 raise InvalidInput(f"{name} must be {said}, got {plain(getattr(self, name))!r}")
         if self.optimism is not None and self.takes_forecasts:
-            raise InvalidInput("a cost model is asked with an optimism or with forecasts, not with both; leave one out")
+            raise InvalidInput("optimism= and forecasts cannot be used together; leave one of them out")
         if self.anchor is not None and self.ending is not None:
-            raise InvalidInput("a plan ends as ending= says, or with an anchor= where it pays to settle; leave one out")
+            raise InvalidInput("ending= and anchor= both say how a plan ends; leave one of them out")
         ending = np.zeros(self.problem.n) if self.ending is None else np.array(self.ending, dtype=np.float64)
         if ending.shape != (self.problem.n,) or not np.isfinite(ending).all():
             raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {plain(self.ending)!r}")
@@ -253,7 +253,10 @@ class Lookahead:
         if view.forecast is None or np.size(view.forecast) == 0:
             return issued
         if not self.takes_forecasts:
-            raise InvalidInput("this policy's contexts are times and its model takes no forecast; leave it out")
+            raise InvalidInput(
+                "this policy's contexts are times, so it predicts costs itself and takes no forecast; leave out "
+                "forecast="
+            )
         return (issued or IssuedForecasts.nothing(self.problem.n)).with_forecast(now, view.forecast)
 
     def _costs(self, view: View, now: float, issued: IssuedForecasts | None) -> Array:

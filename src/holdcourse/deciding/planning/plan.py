@@ -142,8 +142,8 @@ class Steps:
         reachable = self.possible(here, allowed)
         if not reachable.any():
             raise NoActionLeft(
-                f"no allowed action is within max_step ({self.longest}) of {self.problem.named(here)}; allow it, a "
-                "nearer one, or raise max_step"
+                f"no allowed action is within max_step ({self.longest}) of {self.problem.named(here)}; allow that "
+                "action or a nearer one, or raise max_step"
             )
         return reachable
 
@@ -454,9 +454,12 @@ class Plan:
         probabilities[action] = 1.0
         after = RuleState(action, state.round + 1, state.seed, arrays)
         prospect = _prospect(candidates, totals, ways, here, goal, bool(view.allowed[here]), self._rounds_ahead)
-        words = f"The plan weighs {len(settings):,} landmarks of {self.problem.n:,} settings, and for this round all."
+        words = (
+            f"For later rounds the plan considers {len(settings):,} landmarks among the {self.problem.n:,} settings, "
+            "and for this round all of them."
+        )
         if action != goal:
-            words = f"Heads for {self.problem.named(goal)}, in steps. {words}"
+            words = f"It moves towards {self.problem.named(goal)}, in steps. {words}"
         return Choice(after, probabilities, words, prospect=prospect)
 
     def _table_of(self, marks: Landmarks, before: Landmarks, known: Memory, view: View) -> Table:
@@ -701,8 +704,8 @@ class Trial:
         """Say what is tried, and why."""
         measured = "was never measured" if self.before == 0 else "was hardly measured"
         return (
-            f"Tries {problem.value(self.action)} in this context, where it {measured}: it could pay, and costs at most "
-            f"about {self.charge:.3g} more than the plan."
+            f"It tries {problem.value(self.action)}, which {measured} in this context: it could pay off, and costs at "
+            f"most about {self.charge:.3g} more than the plan."
         )
 
 
@@ -861,8 +864,8 @@ def planner(
     """
     if learning.get("method") == "temporal":
         raise InvalidInput(
-            "a planner learns which contexts return, and time never does: use another method than 'temporal', with "
-            "contexts such as the hour of day (period=24), or gp_md"
+            "a planner learns which contexts come back, and time never does: use a method other than 'temporal', with "
+            "contexts such as the hour of the day (period=24), or use gp_md"
         )
     kernel = learning.get("kernel", "auto")
     if not isinstance(kernel, str):

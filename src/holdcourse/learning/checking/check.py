@@ -95,7 +95,7 @@ def check_model(
     past.check(problem, None)
     folds = whole_number(folds, "folds", 2)
     if folds > MOST_FOLDS:
-        raise InvalidInput(f"folds must be at most {MOST_FOLDS}, got {folds}: a model is fitted for each")
+        raise InvalidInput(f"folds must be at most {MOST_FOLDS}, because a model is fitted for each; got {folds}")
     names = _context_names(context_names, past)
     counts = np.bincount(past.actions, minlength=problem.n)
     if len(past) < FEWEST:

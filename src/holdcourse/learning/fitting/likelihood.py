@@ -308,8 +308,8 @@ class Likelihood:
                 break
         else:
             raise InvalidInput(
-                f"the kernel {self.structure} is not positive semidefinite at these inputs; one that is periodic, for "
-                "example, may depend on one axis only"
+                f"the kernel {self.structure} is not positive semidefinite at these inputs; give another one. A "
+                "periodic kernel, for example, may depend on one axis only"
             )
         solved = dpotrs(factor, np.column_stack([z, np.ones(t)]), lower=0)[0]
         mean = float(solved[:, 0].sum() / (solved[:, 1].sum() + MEAN_WIDTH**-2)) if self.free_mean else 0.0

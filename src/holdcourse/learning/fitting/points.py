@@ -40,7 +40,10 @@ def checked_history(problem: Problem, actions: Any, contexts: Any, y: Any, kerne
         require_squarable(values, name)
     for part in kernel.parts if kernel is not None else ():
         if part.context is not None and history.contexts.shape[1] == 0:
-            raise InvalidInput(f"the kernel depends on a context ({part.context}), but there are no contexts")
+            raise InvalidInput(
+                f"the kernel depends on a context ({part.context}), but there are no contexts; give contexts, or a "
+                "kernel of actions alone"
+            )
         part.context_covariance(history.contexts[:1])
         # One action is enough to compare axes, and does not build the (n, n) matrix.
         part.action_covariance(problem if isinstance(part.action, np.ndarray) else Problem(problem.features[:1]))
@@ -147,8 +150,8 @@ def metric_covariances(problem: Problem) -> list[tuple[Array, float]]:
     """
     if problem.n > MAX_METRIC_ACTIONS:
         raise TooLarge(
-            f"a kernel over {problem.n} actions without coordinates needs an (n, n) matrix for each length tried, "
-            f"which is done up to {MAX_METRIC_ACTIONS} actions; give the actions coordinates, or pass kernel="
+            f"fitting a kernel to {problem.n} actions without coordinates takes a matrix of all pairs for each length "
+            f"scale, so it is limited to {MAX_METRIC_ACTIONS} actions; give the actions coordinates, or give kernel="
         )
     if problem.n == 1:
         return [(np.ones((1, 1)), 1.0)]

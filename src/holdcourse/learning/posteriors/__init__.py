@@ -120,14 +120,15 @@ def posterior(
     if method not in METHODS:
         raise InvalidInput(f"method {method!r} is not known; use one of {list(METHODS)}")
     if contexts is not None and context_bounds is not None:
-        raise InvalidInput("give contexts (a list that can occur) or context_bounds (a box), not both")
+        raise InvalidInput("give contexts (a list of those that can occur) or context_bounds (their range), not both")
     if forgetting != 1.0 and method == "exact":
         raise InvalidInput(f"the exact method forgets nothing; use method='flat' with forgetting={forgetting!r}")
     time = flag(time, "time")
     timeless = forgetting == 1.0 and contexts is None and context_bounds is None
     if method == "temporal" and not timeless:
         raise InvalidInput(
-            "time has no list or box of contexts, and its kernel says what fades; leave these options out"
+            "with method='temporal' the context is time and the kernel says what fades; leave out contexts, "
+            "context_bounds and forgetting"
         )
 
     def choose(prior: Prior) -> Posterior:
@@ -142,7 +143,8 @@ def posterior(
             raise InvalidInput(f"kernel {kernel!r} is not known; give a Kernel, or 'auto' to fit one")
         if method == "temporal" or regularisation is not None:
             raise InvalidInput(
-                "kernel='auto' fits kernel and noise; method='temporal' and regularisation need a Kernel"
+                "kernel='auto' fits kernel and noise, but method='temporal' and regularisation need a given kernel; "
+                "give kernel=Kernel(...)"
             )
         tolerance = FITTED_TOLERANCE if tolerance is None else tolerance
         post = FittedPosterior(problem, choose, noise_std, prior_mean, checked_period(period, "period"))
@@ -150,7 +152,7 @@ def posterior(
         check_kernel(kernel)
         if period is not None:
             raise InvalidInput(
-                f"period={period!r} is for kernel='auto'; a kernel that is given says so itself: "
+                f"period={period!r} is for kernel='auto'; a given kernel has its own period: "
                 f"Kernel(..., context_period={period!r})"
             )
         noise_std = 0.1 if noise_std is None else noise_std
@@ -172,8 +174,8 @@ def _chosen(
     many = prior.problem.n > MATRIX_ACTIONS
     if many and method == "exact":
         raise TooLarge(
-            f"the exact method needs the covariance of all actions, for up to {MATRIX_ACTIONS} of them; there are "
-            f"{prior.problem.n}: use method='flat'"
+            f"the exact method needs the covariance of all actions and takes at most {MATRIX_ACTIONS} of them, but "
+            f"there are {prior.problem.n}; use method='flat'"
         )
     if method == "exact":
         return ExactPosterior(prior)

@@ -492,11 +492,11 @@ def restored(part: PartBasis, phi: Array, Z: Array, Q: Array, counts: Indices) -
     shapes = (phi.ndim, Z.ndim, Q.ndim, counts.ndim) == (2, 2, 2, 1)
     if not (shapes and Q.shape == (len(counts), len(Z)) and ((counts >= 0) & (counts <= phi.shape[1])).all()):
         raise InvalidInput(
-            f"this state is damaged: a basis of shapes {phi.shape}, {Z.shape}, {Q.shape} and {counts.shape} fits "
-            "nothing"
+            f"this state is damaged: the shapes {phi.shape}, {Z.shape}, {Q.shape} and {counts.shape} of its basis do "
+            "not fit together"
         )
     if not all(np.isfinite(array).all() for array in (phi, Z, Q)):
-        raise InvalidInput("this state is damaged: its basis holds numbers that are not finite")
+        raise InvalidInput("this state is damaged: its basis contains numbers that are not finite")
     return replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
 
 

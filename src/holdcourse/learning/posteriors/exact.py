@@ -103,7 +103,9 @@ class Prior:
         self.action_variances = [part.variance * own for part, own in zip(kernel.parts, self._own, strict=True)]
         self.scale = float(sum(own.max() for own in self.action_variances))
         if not np.isfinite(self.scale):
-            raise InvalidInput(f"the kernel gives a prior variance of {self.scale}; lower its variance")
+            raise InvalidInput(
+                f"the kernel gives a prior variance of {self.scale}, which is not usable; lower its variance"
+            )
         self.noise_std = float(noise_std)
         wanted = self.noise_std**2 if regularisation is None else float(regularisation)
         self.noise_variance = max(wanted, NOISE_FLOOR * self.scale)
@@ -131,7 +133,9 @@ class Prior:
         values = np.broadcast_to(given, (self.problem.n,))
         if not np.isfinite(values).all():
             action = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise InvalidInput(f"prior_mean gave {values[action]} for action {action} in context {context.tolist()}")
+            raise InvalidInput(
+                f"prior_mean gave {values[action]} for action {action} in context {context.tolist()}; it must be finite"
+            )
         return values
 
     def variances(self, contexts: Array) -> Array:
@@ -271,7 +275,7 @@ class ExactPosterior:
         if len(history) > 1 and t > MAX_HISTORY:
             raise TooLarge(
                 f"the exact posterior of {t} measurements would take {12 * t**2 / 1e9:.0f} GB; give it at most "
-                f"{MAX_HISTORY}, or use method='flat' with context_bounds, which takes as many as there are"
+                f"{MAX_HISTORY}, or use method='flat' with context_bounds, which takes any number"
             )
         for action, context, y in zip(history.actions, history.contexts, history.measurements, strict=True):
             self.condition(action, context, y)
@@ -312,7 +316,7 @@ class ExactPosterior:
         if t and not (0 <= arrays["group"].min() <= arrays["group"].max() < len(seen)):
             raise InvalidInput("this state is damaged: its measurements belong to no action")
         if not all(np.isfinite(arrays[name]).all() for name in ("contexts", "factor", "whitened", "weights")):
-            raise InvalidInput("this state is damaged: it holds numbers that are not finite")
+            raise InvalidInput("this state is damaged: it contains numbers that are not finite")
         for name in ARRAYS:
             setattr(self, f"_{name}", np.array(arrays[name]))
         self._log_determinant = float(arrays["log_determinant"])

@@ -193,7 +193,8 @@ def require_room(n: int, features: int, most: int | None = None) -> None:
     if most is not None and features > most:
         raise TooLarge(
             f"{n} actions need more than {most} features, and at most half of them could be learned: the kernel's "
-            "length scale is too short for that many actions. Use a longer one, a smoother kernel (RBF), fewer actions"
+            "length scale is too short for that many actions. Use a longer one, a smoother kernel (RBF), or fewer "
+            "actions"
         )
     if n * features > MOST_NUMBERS:
         raise TooLarge(

@@ -66,7 +66,7 @@ def why_not_temporal(kernel: AnyKernel) -> str | None:
         if max(map(np.size, (part.context.length_scale, part.context_shift, part.context_scale))) > 1:
             return "its context has several axes, and time is one number"
         if part.context_period is not None:
-            return "its context is a circle, and time never returns"
+            return "its context is periodic, and time never comes back"
     return None
 
 
@@ -255,7 +255,7 @@ class TemporalPosterior:
             raise InvalidInput(f"this state belongs to another problem or kernel: its shapes are {other}, not {own}")
         w, P, mu, M, totals, time = (np.array(arrays[name], dtype=np.float64, order="C") for name in ARRAYS)
         if not all(np.isfinite(array).all() for array in (w, P, mu, M)):
-            raise InvalidInput("this state is damaged: it holds numbers that are not finite")
+            raise InvalidInput("this state is damaged: it contains numbers that are not finite")
         self._w, self._P, self._mu, self._M, self._totals, self._time = w, P, mu, M, totals, float(time)
         return self
 

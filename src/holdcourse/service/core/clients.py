@@ -148,10 +148,10 @@ class Lane:
     def _check_quota(self, queues: dict[str, deque[Place]], caller: Caller) -> None:
         own = len(queues.get(caller.client, ()))
         if own >= self._waiting_each:
-            raise Busy(f"{own} requests of {caller.client} wait for {self._what} already", "one client")
+            raise Busy(f"{own} requests of {caller.client} are already waiting for {self._what}", "one client")
         total = sum(len(queue) for queue in queues.values())
         if not caller.first and total >= self._waiting:
-            raise Busy(f"{total} requests wait for {self._what} already", "all clients")
+            raise Busy(f"{total} requests are already waiting for {self._what}", "all clients")
 
 
 class Quota:
@@ -165,7 +165,7 @@ class Quota:
     def one(self, client: str) -> Iterator[None]:
         """Count one more thing until the end of the block; refused where the client has all that he may."""
         if self._counts[client] >= self._each:
-            raise Busy(f"{client} has {self._each} {self._what} already", "one client")
+            raise Busy(f"{client} already has {self._each} {self._what}", "one client")
         self._counts[client] += 1
         try:
             yield

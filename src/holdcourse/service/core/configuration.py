@@ -72,16 +72,17 @@ def policy_file_of(config: requests.Config) -> PolicyFile | None:
     try:
         content = base64.b64decode(config.policy_file, validate=True)
     except ValueError as error:
-        raise InvalidInput(f"policy_file must hold the file as base64: {error}") from None
+        raise InvalidInput(f"policy_file must contain the file as base64: {error}") from None
     try:
         found = PolicyFile.read(content, "the policy's file")
     except DamagedFile as error:  # what was sent is wrong, not what the service keeps
         raise InvalidInput(str(error)) from None
     if found.code:
         raise InvalidInput(
-            f"the policy's file needs {found.code[0]!r}, code that is not ours; a service runs no code that a file "
-            "names. Install it here as a package with an entry point in the group holdcourse.policies and save the "
-            "policy by that name, or run it in a process of your own: hc.Controller(hc.load_policy(...), log=...)"
+            f"the policy's file needs {found.code[0]!r}, code that is not part of holdcourse; a service runs no code "
+            "that a file names. Install it here as a package with an entry point in the group holdcourse.policies and "
+            "save the policy by that name, or run it in a process of your own: hc.Controller(hc.load_policy(...), "
+            "log=...)"
         )
     return found
 
@@ -163,7 +164,9 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
         units[name] = known(units[name])
     names, contexts = ({**before, **given}).get("context_names"), units.get("contexts")
     if names is not None and contexts is not None and len(names) != len(contexts):
-        raise InvalidInput(f"there are {len(names)} context_names but {len(contexts)} units of contexts")
+        raise InvalidInput(
+            f"there are {len(names)} context_names but {len(contexts)} units of contexts; give one unit for each name"
+        )
     if isinstance(given.get("units"), Mapping):
         result["units"] = {name: units[name] for name in given["units"]}
     if any(_holds_text(given.get(name)) for name in ("scale", "fixed_cost")):
@@ -228,7 +231,7 @@ def _check_history_meant(options: Mapping[str, Any], problem: Problem) -> None:
     if problem.labels is not None and "history" in problem.labels:
         where = problem.labels.index("history")
         raise InvalidInput(
-            "baseline 'history' means the best fixed setting of the history, and a setting has that label; for the "
+            "baseline 'history' means the best fixed setting of the history, but a setting has that label too; for the "
             f"setting give baseline_index {where}"
         )
 
@@ -352,7 +355,7 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
     except HoldcourseError:
         raise
     except (ArithmeticError, ValueError, TypeError, RecursionError, np.linalg.LinAlgError) as error:
-        raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
+        raise InvalidInput(f"policy {name!r} cannot be made from this: {error}") from error
 
 
 def on_trial(policy: Policy, settings: Settings, past: History | None) -> Policy:
@@ -379,8 +382,8 @@ def action_count(actions: Any, metric: Any) -> int:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
     if count > requests.MAX_ACTIONS:
         raise InvalidInput(
-            f"there are {said(count)} actions; the service takes at most {requests.MAX_ACTIONS}. Use fewer values per "
-            "axis"
+            f"there are {said(count)} actions, but the service takes at most {requests.MAX_ACTIONS}; use fewer values "
+            "per axis"
         )
     return count
 

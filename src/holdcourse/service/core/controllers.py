@@ -340,7 +340,9 @@ class Controllers:
         """Open a controller, whose first record `begin` makes where there is none."""
         name = settings.id
         if self.is_fleet(name):
-            raise Conflict(f"{name} is a fleet; take another id, since a token is for names", "fleet", "controller")
+            raise Conflict(
+                f"{name} is the id of a fleet, and tokens are given for ids; use another id", "fleet", "controller"
+            )
         while True:
             slot = self.slots.setdefault(name, Slot(name))
             async with slot.turn.place(caller):
@@ -451,7 +453,7 @@ class Controllers:
         try:
             self.store.remove(gone, note)
         except (OSError, HoldcourseError) as error:
-            logger.warning("%s is deleted, and not all of it could be removed yet: %s", gone.name, error)
+            logger.warning("%s is deleted, but not all of its files could be removed yet: %s", gone.name, error)
 
     async def _open(self, name: str, slot: Slot) -> None:
         try:
@@ -499,7 +501,8 @@ def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
         recorded = configuration.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
         given = configuration.in_words(settings, configuration.problem_of(settings))
         raise Conflict(
-            f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
+            f"{settings.id} already exists with a different {', '.join(different)}; change it with PATCH, or use "
+            "another id",
             {name: recorded.get(name) for name in different},
             {name: given.get(name) for name in different},
         )

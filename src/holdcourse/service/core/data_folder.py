@@ -133,7 +133,7 @@ class DataFolder:
         if begun > newest:
             raise DamagedFile(
                 f"{epoch_name(begun)} of {controller} is missing; only older epochs may be archived. Bring it back or, "
-                f"to go on from {epoch_name(newest)} and lose what came later, remove {mark}"
+                f"to continue from {epoch_name(newest)} and lose what came later, remove {mark}"
             )
 
     def next_epoch(self, controller: str, writer: str = "") -> tuple[Path, Path]:
@@ -216,7 +216,9 @@ class DataFolder:
         wide = [folder for folder in folders if os.name == "posix" and folder.stat().st_mode & OTHERS]
         if wide:
             shown = ", ".join(map(str, wide[:3])) + (f" and {len(wide) - 3} more" if len(wide) > 3 else "")
-            logger.warning("other users of this machine may look into %s; close it: chmod -R go= %s", shown, self.path)
+            logger.warning(
+                "other users of this machine may read %s; prevent it with: chmod -R go= %s", shown, self.path
+            )
 
     def _check_format(self) -> None:
         about = self.path / "holdcourse.json"
@@ -225,14 +227,17 @@ class DataFolder:
         try:
             found = json.loads(about.read_text(encoding="utf-8"))["format"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedFile(f"{about} is damaged ({error}); restore it from a back-up") from None
+            raise DamagedFile(f"{about} is damaged ({error}); restore it from a backup") from None
         if not isinstance(found, int) or found > FORMAT:
             raise InvalidInput(
-                f"{self.path} has format {found}, newer than this version of holdcourse, which reads up to {FORMAT}; "
+                f"{self.path} has format {found}, but this version of holdcourse reads formats up to {FORMAT}; "
                 "use a newer version"
             )
         if found < FORMAT:
-            raise InvalidInput(f"{self.path} has format {found}, which this version no longer reads")
+            raise InvalidInput(
+                f"{self.path} has format {found}, which this version of holdcourse no longer reads; use the version "
+                "that wrote it"
+            )
 
 
 def _locked(path: Path) -> IO[Any]:

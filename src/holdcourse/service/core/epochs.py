@@ -152,7 +152,7 @@ def _check_file(before: Settings, after: Settings) -> None:
     wrong = [name for name in said if getattr(before, name) != getattr(after, name)]
     if wrong:
         raise InvalidInput(
-            f"the policy of {before.id} came from a file, which says its own {min(wrong)}; limits, guard and "
+            f"the policy of {before.id} came from a file, which has its own {min(wrong)}; limits, guard and "
             "max_pending can be changed. For another policy, save one and create another controller from it"
         )
 
@@ -245,8 +245,8 @@ def _check_step(settings: Settings, old: Problem, new: Problem, place: int, ther
     if not near or (longest.cost is not None and away > longest.cost):
         raise InvalidInput(
             f"the machine is at {old.named(place)}, and the nearest of the new settings, {new.named(there)}, costs "
-            f"{away:g} to reach, more than max_step ({longest}). Keep the setting where it is among the new ones, "
-            "bring it nearer first with an override, or raise max_step in the same change"
+            f"{away:g} to reach, more than max_step ({longest}). Keep its present setting among the new ones, "
+            "move it nearer first with an override, or raise max_step in the same change"
         )
 
 

@@ -59,11 +59,11 @@ class FleetGiven(PolicyGiven):
     start: Setting | None = Field(None, description="Where all members are; null: at the first setting.")
     start_index: Action | None = None
     seed: Annotated[int, Field(ge=0, lt=2**62), AS_WHOLE] = Field(
-        0, description="Of the first member; the next ones have the numbers that follow."
+        0, description="Seed of the first member; the next members have the numbers that follow."
     )
     policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
         None,
-        description="A policy that was saved, as base64, in place of settings, prices, policy and options.",
+        description="A policy that was saved, as base64, instead of settings, prices, policy and options.",
     )
 
 
@@ -87,8 +87,8 @@ class FleetAskGiven(Request):
             Field(max_length=MAX_MEMBERS, fail_fast=True),
         ]
         | None
-    ) = Field(None, description="In place of `context`, one for each member; null for those not asked.")
-    time: Time | None = Field(None, description="In place of a context, where these are times: ISO 8601 with a zone.")
+    ) = Field(None, description="Instead of `context`, one for each member; null for those not asked.")
+    time: Time | None = Field(None, description="Instead of a context, if contexts are times: ISO 8601 with a zone.")
     mask: Members | None = None
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
@@ -102,14 +102,14 @@ class FleetAskGiven(Request):
         "told.",
     )
     answer: Annotated[list[Part], Field(min_length=1, max_length=4)] = Field(
-        ["setting"], description="What the answer shall hold of each member."
+        ["setting"], description="What the answer contains for each member."
     )
 
     @model_validator(mode="after")
     def _check_once(self) -> FleetAskGiven:
         given = [name for name in ("context", "contexts", "time") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError("give one of context, contexts and time")
+            raise ValueError("give only one of context, contexts and time")
         return self
 
 
@@ -120,6 +120,6 @@ class FleetTellGiven(Request):
 
     call: Whole = Field(description="The call in which they were asked.")
     measurements: Annotated[list[Number | None], Field(max_length=MAX_MEMBERS, fail_fast=True)] = Field(
-        description="One for each member; null where nothing was measured, and for those not told."
+        description="One for each member; null if nothing was measured, and for those not told."
     )
     mask: Members | None = Field(None, description="Which members are told; null: all that the call asked.")

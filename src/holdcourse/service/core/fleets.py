@@ -192,19 +192,19 @@ class HostedFleet:
         """Return contexts as a fleet takes them, NaN where there is none."""
         if given.time is not None:
             if not has(self.fleet.policy.costs, Profiled):
-                raise InvalidInput(f"the contexts of {self.fleet.policy.name} are no times; give context or contexts")
+                raise InvalidInput(f"the contexts of {self.fleet.policy.name} are not times; give context or contexts")
             return self.fleet.policy.costs.context_at(hours_since_1970(given.time))
         if given.context is not None:
             row = np.atleast_1d(np.array(given.context, dtype=np.float64))
             if not len(row):
-                raise InvalidInput("context holds no number; give at least one")
+                raise InvalidInput("context is empty; give at least one number")
             return np.broadcast_to(row, (self.fleet.count, len(row)))
         rows: Any = given.contexts
         widths = {len(row) for row in rows if isinstance(row, list)}
         if not widths:
             return self._per_member(rows, "contexts")
         if len(widths) > 1 or 0 in widths:
-            raise InvalidInput(f"contexts must all hold as many numbers, at least one; these hold {sorted(widths)}")
+            raise InvalidInput(f"contexts must all have the same number of numbers, at least one; got {sorted(widths)}")
         nothing = [float("nan")] * widths.pop()
         return self._per_member([nothing if row is None else row for row in rows], "contexts")
 
@@ -218,7 +218,7 @@ class HostedFleet:
             raise InvalidInput(f"mask must be one for each of {self.fleet.count} members, got {len(given)}")
         mask = np.array(given, dtype=bool)
         if not mask.any():
-            raise InvalidInput("mask leaves no member; name at least one, or send no request")
+            raise InvalidInput("mask leaves out every member; include at least one, or send no request")
         return mask
 
     def _allowed(self, given: list[Any] | None) -> NDArray[np.bool_] | None:
@@ -345,7 +345,7 @@ class HostedFleets:
         config, settings = await self._controllers.parse(lambda: _settings_of(given))
         while True:
             if self._controllers.exists(name) or self._controllers.jobs.making(name) is not None:
-                words = f"{name} is a controller; take another id, since a token is for names"
+                words = f"{name} is the id of a controller, and tokens are given for ids; use another id"
                 raise Conflict(words, "controller", "fleet")
             slot = self.slots.setdefault(name, FleetSlot(name))
             async with slot.turn.place(caller):
@@ -462,21 +462,22 @@ def _check_room(policy: Policy, count: int) -> None:
     n = policy.problem.n
     if count * n > MAX_CHOICES:
         raise TooLarge(
-            f"{count} members with {n} settings each are {count * n:,} choices, and a fleet may have {MAX_CHOICES:,}; "
+            f"{count} members with {n} settings each are {count * n:,} choices, but a fleet may have {MAX_CHOICES:,}; "
             f"make fleets of at most {MAX_CHOICES // n} members, or use fewer settings"
         )
     one = hc.fleet(policy, 1)
     if not one.in_lockstep:
         raise InvalidInput(
-            f"members of {policy.name} with these options would be asked one after the other, and a fleet gains "
-            "nothing: use gp-md with a kernel and with contexts or context_bounds, or a wind planner's file; or make "
-            "controllers, and ask them with POST /ask"
+            f"members of {policy.name} with these options would be asked one after the other, so a fleet would gain "
+            "nothing; use gp-md with a kernel and with contexts or context_bounds, use a wind planner's file, or make "
+            "controllers and ask them with POST /ask"
         )
     each = sum(array.nbytes for array in one.arrays().values())
     if each * count > MAX_STATE:
         raise TooLarge(
-            f"{count} members would remember {each * count / 2**20:.0f} MiB, and a fleet may {MAX_STATE // 2**20} MiB; "
-            f"make fleets of at most {MAX_STATE // each} members, or let them learn fewer weights: longer length scales"
+            f"{count} members would need {each * count / 2**20:.0f} MiB, but a fleet may have {MAX_STATE // 2**20} "
+            f"MiB; make fleets of at most {MAX_STATE // each} members, or give longer length scales, which need fewer "
+            "weights"
         )
 
 
@@ -485,7 +486,8 @@ def _existing(hosted: HostedFleet, settings: Settings, count: int) -> dict[str, 
     different = [name for name in given if given[name] != recorded.get(name)]
     if different:
         raise Conflict(
-            f"{hosted.id} exists with another {', '.join(different)}; a fleet stays as it was made, take another id",
+            f"{hosted.id} already exists with a different {', '.join(different)}, and a fleet cannot be changed; use "
+            "another id",
             {name: recorded.get(name) for name in different},
             {name: given[name] for name in different},
         )

@@ -211,7 +211,7 @@ class Hosted:
         """Go on in a new record, with other settings, for a reason; `notes` stand at its beginning."""
         if self.records.archived and not without_archived:
             gone = ", ".join(map(str, self.records.archived))
-            words = f"epochs {gone} were archived, and the new one could not learn from what was told in them"
+            words = f"epochs {gone} were archived, so the new one could not learn from their measurements"
             remedy = "bring their files back and start again, or send this with ?without_archived=true"
             raise EpochsArchived(f"{words}; {remedy}")
         try:
@@ -341,7 +341,7 @@ class Hosted:
             told = earlier or self.records.told(decision)
             if told is None:
                 pending = ", ".join(self.ledger.pending) or "none"
-                raise Unknown("decision", decision, f"pending: {pending}")
+                raise Unknown("decision", decision, f"the pending ones are: {pending}")
             applied = self._action_of(ran, epoch, told.epoch)
             body = told.event.body
             also: Also = ()
@@ -395,7 +395,7 @@ class Hosted:
             idempotency.same_retraction(before.event, decision, reason)
             return Done(records.retract_answer(before.event, told.event), [])
         if told.event.body.measurement is None and not told.event.body.also:
-            raise InvalidInput(f"nothing was measured in {decision}; there is nothing to take back")
+            raise InvalidInput(f"nothing was measured in {decision}, so there is nothing to take back")
         cause = Cause(key=key, by=self._author)
         if told.epoch == self.epoch:
             with computing():
@@ -485,7 +485,7 @@ class Hosted:
             waiting = [asked.round for asked in self.ledger.pending.values()]
             return waiting[-1] if waiting else controller.session.round
         if key is None:
-            words = f"say which round you ask for, e.g. {controller.session.round}, or send an Idempotency-Key"
+            words = f"say which round you ask for, such as {controller.session.round}, or send an Idempotency-Key"
             raise RoundNeeded(f"several decisions may be pending: {words}")
         return controller.session.round
 
@@ -566,7 +566,7 @@ class Hosted:
             return self._unchanged()
         if alarm is None:
             there = ", ".join(self.ledger.alarms) or "none"
-            raise Unknown("open alarm", kind, f"open are: {there}")
+            raise Unknown("open alarm", kind, f"the open alarms are: {there}")
         if raised is not None and raised != alarm.at:
             words = f"the alarm {kind} that is open was raised at {alarm.at}, not at {raised}; look at that one"
             raise Conflict(words, alarm.at, raised)

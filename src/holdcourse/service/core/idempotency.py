@@ -64,7 +64,8 @@ def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
     given = {"round": number if request.round is None else request.round, **_described(problem, request)}
     if recorded != given:
         raise Conflict(
-            f"round {number} was asked with {recorded}, now with {given}; tell or skip it before asking something else",
+            f"round {number} was asked with {recorded}, and now with {given}; tell or skip it before asking something "
+            "else",
             recorded,
             given,
         )
@@ -94,7 +95,7 @@ def same_tell(
         recorded |= {"reference": body.reference}
         given |= {"reference": reference}
     if recorded != given:
-        raise Conflict(f"{body.id} was told {recorded}, now {given}; it can be told only once", recorded, given)
+        raise Conflict(f"{body.id} was told {recorded}, and now {given}; it can be told only once", recorded, given)
     return tell_answer(Event(told.number, told.at, body))
 
 
@@ -106,13 +107,15 @@ def same_retraction(retracted: Event[Body], decision: str, reason: str, key: str
     recorded, given = {"decision": body.id, "reason": body.reason}, {"decision": decision, "reason": reason}
     if recorded != given:
         raise Conflict(
-            f"{body.id} was taken back as {recorded}, now {given}; it can be done only once", recorded, given
+            f"{body.id} was already taken back, as {recorded}, not {given}; it can be taken back only once",
+            recorded,
+            given,
         )
 
 
 def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any) -> Conflict:
     purpose = _purpose(earlier.body)
-    words = f"the key {key!r} was used at {earlier.at} for something else ({purpose}); take a new key"
+    words = f"the key {key!r} was used at {earlier.at} for something else ({purpose}); use a new key"
     return Conflict(words, recorded, given)
 
 

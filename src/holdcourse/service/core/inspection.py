@@ -233,7 +233,7 @@ def model_check(hosted: Hosted) -> dict[str, Any]:
     problem, settings = hosted.controller.session.policy.problem, hosted.view.settings
     told = epochs.told_so_far(hosted.store, hosted.id, problem)
     if not told:
-        raise InvalidInput("nothing was measured yet, so there is no model to check; it needs some 20 readings")
+        raise InvalidInput("nothing has been measured yet, so there is no model to check; that takes about 20 readings")
     with computing():
         found = check_model(
             shown_problem(problem, settings),

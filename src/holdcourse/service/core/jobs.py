@@ -195,7 +195,7 @@ class Jobs:
             same = (job.kind, job.asked) == (kind, asked)
             if key is not None and job.key == key:
                 if not same:
-                    words = f"the key {key!r} was used at {job.asked_at} for another job ({job.kind}); take a new key"
+                    words = f"the key {key!r} was used at {job.asked_at} for another job ({job.kind}); use a new key"
                     raise Conflict(words, job.kind, kind)
                 return job
             if same and not job.is_over:
@@ -271,7 +271,7 @@ class Jobs:
         try:
             self._write(job)
         except HoldcourseError as error:  # whoever asks is told; after a restart it is found out again
-            logger.error("cannot write down what came of job %s: %s", job.id, error)
+            logger.error("cannot write the result of job %s: %s", job.id, error)
 
     def _forget(self) -> None:
         assert self._folder is not None

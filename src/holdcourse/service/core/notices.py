@@ -170,7 +170,7 @@ class Webhook(AlarmFilter):
             return None
         found = _secret_of(self.base / self.secret_file)
         if len(found) < SHORTEST_SECRET:
-            raise InvalidInput(f"{self.secret_file} holds {len(found)} characters; take {SHORTEST_SECRET} or more")
+            raise InvalidInput(f"{self.secret_file} has {len(found)} characters, but needs {SHORTEST_SECRET} or more")
         return found.encode()
 
     def send(self, notices: Sequence[Notice]) -> None:
@@ -225,9 +225,9 @@ class Email(AlarmFilter):
     @model_validator(mode="after")
     def _keeps_its_password(self) -> Email:
         if self.user is not None and self.tls == "none":
-            raise ValueError("a password is not sent in the clear: use tls = 'starttls' or 'tls'")
+            raise ValueError("a password is not sent unencrypted; use tls = 'starttls' or 'tls'")
         if (self.user is None) != (self.password_file is None):
-            raise ValueError("user and password_file go together: give both, or neither")
+            raise ValueError("user and password_file belong together; give both, or neither")
         return self
 
     @property
@@ -275,7 +275,7 @@ def _secret_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
 
 
 class NotifyFile(Section):

@@ -159,7 +159,7 @@ class Notifier:
             try:
                 self.look()
             except Exception:  # people must go on being told of the rest
-                logger.exception("cannot look for alarms to be told of")
+                logger.exception("cannot look for alarms to report")
             with self._wake:
                 self._wake.wait(LOOK_EVERY_S)
 
@@ -269,7 +269,7 @@ class Notifier:
         outbox.error = f"{type(error).__name__}: {error}"[:300]
         outbox.failing_since = now if outbox.failing_since is None else outbox.failing_since
         if now - outbox.logged > UNTOLD_S:
-            logger.warning("%s cannot be told of alarms: %s", outbox.target.called, outbox.error)
+            logger.warning("%s cannot be notified of alarms: %s", outbox.target.called, outbox.error)
             outbox.logged = now
 
     def _complain(self, said: set[str]) -> None:
@@ -284,7 +284,7 @@ class Notifier:
                 if outbox.failing_since is not None and now - outbox.failing_since > UNTOLD_S:
                     # Not the error: it is for those who may do everything, and whoever may look sees an alarm.
                     who = outbox.target.called
-                    words = f"{who} could not be told of its alarms; GET /notifications and the log say why"
+                    words = f"{who} could not be notified of its alarms; GET /notifications and the log say why"
                     found |= {controller: words for controller, *_ in outbox.waiting if controller}
         wishes: dict[tuple[str, bool], str | None] = {(controller, False): None for controller in said - set(found)}
         wishes |= {(controller, True): found[controller] for controller in set(found) - said}
@@ -379,7 +379,7 @@ class Notifier:
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s cannot be read (%s); open alarms are said again", self._path, error)
+            logger.warning("%s cannot be read (%s); open alarms are reported again", self._path, error)
 
     def _save(self) -> None:
         """Keep what was said; where that fails, it is said again after a restart."""
@@ -437,7 +437,7 @@ def notifier_of(file: NotifyFile, controllers: Controllers) -> Notifier:
     folder = controllers.store.notes
     if folder is None:
         raise InvalidInput(
-            "what was sent to whom is kept in a folder of this server's; give it one (data=) beside the database"
+            "notifications need a folder in which to remember what was sent; give data= in addition to the database"
         )
     return Notifier(file, folder, open_alarms, untold, controllers.clock.wall)
 
@@ -446,7 +446,7 @@ async def _say_untold(controllers: Controllers, controller: str, why: str | None
     try:
         await controllers.do(controller, lambda hosted: hosted.say_untold(why), SERVICE)
     except HoldcourseError as error:  # it is broken or gone; the metrics and the log say it too
-        logger.warning("cannot record that nobody was told of the alarms of %s: %s", controller, error)
+        logger.warning("cannot record that nobody was notified of the alarms of %s: %s", controller, error)
 
 
 def _id(event: str, key: tuple[str, str, str], times: int) -> str:

@@ -69,7 +69,9 @@ def _hours(settings: Settings, given: float | None) -> float:
 
 def _as_costs(measured: list[configuration.Measured], *, maximise: bool) -> History:
     if not measured:
-        raise InvalidInput("there is neither a history nor a measurement yet; a trial is planned from these")
+        raise InvalidInput(
+            "there is neither a history nor a measurement yet, and a trial is planned from these; plan it later"
+        )
     past = History.from_triples(measured)
     return History(past.actions, past.contexts, -past.measurements) if maximise else past
 

@@ -96,7 +96,9 @@ class Worker:
                 env={**os.environ, **threads.ENVIRONMENT},
             )
         except OSError as error:
-            raise WorkerLost(f"no process could be started for it: {error}; make room, and send it again") from error
+            raise WorkerLost(
+                f"no process could be started for it: {error}; free some memory, and send the request again"
+            ) from error
         return cls(process)
 
     @property

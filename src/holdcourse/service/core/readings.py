@@ -50,7 +50,9 @@ _ONLY_READ = tuple(FIELDS - set(ReadingsOptions.model_fields) - {*COLUMNS, "file
 
 def _content(content: bytes, name: str) -> FileContent:
     if len(content) > MAX_TABLE:
-        raise InvalidInput(f"{name} has {len(content):,} bytes, and at most {MAX_TABLE:,} are taken; split it by years")
+        raise InvalidInput(
+            f"{name} has {len(content):,} bytes, but at most {MAX_TABLE:,} are accepted; split it by years"
+        )
     return FileContent(name, content, MOST_CELLS)
 
 
@@ -102,7 +104,7 @@ def with_readings(config: Config) -> Config:
     except ValueError as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"readings.file must hold the file as base64: {error}") from None
+        raise InvalidInput(f"readings.file must contain the file as base64: {error}") from None
     said: dict[str, Any] = config.model_dump(exclude_unset=True, exclude={"readings"})
     units = _units(found)
     said["units"] = {name: said.get("units", {}).get(name) or unit for name, unit in units.items()} | {
@@ -137,7 +139,7 @@ def _problem(said: Mapping[str, Any]) -> Problem:
     labels, actions = said.get("labels"), said.get("actions")
     count = len(labels or actions or ())
     if isinstance(actions, Mapping) or (actions and isinstance(actions[0], list | tuple)):
-        raise InvalidInput("a row of readings holds one setting; give actions that are single numbers, or labels")
+        raise InvalidInput("a row of readings has one setting; give actions that are single numbers, or labels")
     coordinates = list(range(count)) if actions is None else actions
     return Problem(coordinates, labels=labels)
 
@@ -151,8 +153,8 @@ def _settings(values: list[Any], said: Mapping[str, Any], found: Readings, unit:
     each = Prices.of(1.0, said.get("fixed_cost", 0.0), ("",), unit).fixed_cost
     if not each > 0:
         raise InvalidInput(
-            f"column {found.action!r} holds names ({', '.join(values[:4])}); say what every change costs with "
-            "fixed_cost, or give the matrix of all of them as metric"
+            f"column {found.action!r} contains names ({', '.join(values[:4])}); give the cost of a change as "
+            "fixed_cost, or the matrix of all switching costs as metric"
         )
     matrix = [[0.0 if one == other else float(each) for one in values] for other in values]
     return {"actions": None, "labels": values, "metric": matrix, "fixed_cost": 0.0}

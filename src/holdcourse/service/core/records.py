@@ -102,13 +102,14 @@ class EpochChain:
         named = None if previous is None else previous.file
         if named != expected:
             raise DamagedFile(
-                f"{log.path} continues {named or 'no other record'}, and by its name {expected or 'none'}; it was "
-                "renamed or is another controller's. Give it back its name, or restore from a back-up"
+                f"{log.path} continues {named or 'no other record'}, but by its name it should continue "
+                f"{expected or 'none'}; it was renamed, or belongs to another controller. Give it back its name, or "
+                "restore it from a backup"
             )
         if previous is not None:
             then = (previous.events, previous.chain)
             if self._ends.get(previous.file, then) != then:
-                raise DamagedFile(f"{log.path} does not continue {named} as it is; restore from a back-up")
+                raise DamagedFile(f"{log.path} does not continue {named} as it is now; restore both from a backup")
         self._ends[log.path.name] = (log.last, log.chain)
 
 

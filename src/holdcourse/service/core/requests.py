@@ -239,7 +239,7 @@ class TrialGiven(Request):
     def _check_baseline(self) -> TrialGiven:
         given = [self.baseline, self.baseline_index, self.baseline_policy, self.operators or None]
         if sum(each is not None for each in given) > 1:
-            raise ValueError("give one of baseline, baseline_index, baseline_policy and operators")
+            raise ValueError("give exactly one of baseline, baseline_index, baseline_policy and operators")
         return self
 
 
@@ -441,7 +441,7 @@ class Config(SettingsGiven):
     def _check_file(self) -> Config:
         given = self.model_fields_set.intersection(SAID_BY_FILE) if self.policy_file is not None else ()
         if given:
-            raise ValueError(f"the policy's file says its own {min(given)}; leave {', '.join(sorted(given))} out")
+            raise ValueError(f"the policy's file has its own {min(given)}; leave out {', '.join(sorted(given))}")
         return self
 
 
@@ -458,7 +458,9 @@ class Changes(SettingsGiven):
 def _check_length(forecast: Any) -> Any:
     """Refuse a long forecast before its numbers are looked at: these would take long to look through."""
     if isinstance(forecast, list) and len(forecast) > MAX_FORECAST:
-        raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(forecast)}")
+        raise ValueError(
+            f"a forecast may reach at most {MAX_FORECAST} rounds ahead, but this one reaches {len(forecast)}"
+        )
     return forecast
 
 
@@ -525,7 +527,7 @@ class AskGiven(Request):
     def _check_once(self) -> AskGiven:
         for one, other in (("context", "time"), ("forecast", "profiles")):
             if getattr(self, one) is not None and getattr(self, other) is not None:
-                raise ValueError(f"{one} and {other} say the same in two ways; give one of them")
+                raise ValueError(f"{one} and {other} say the same thing in two ways; give one of them")
         return self
 
 
@@ -688,7 +690,7 @@ class EpisodeGiven(Request):
     start: Setting | None = None
     start_index: Action | None = None
     force: Force = False
-    reason: Reason = Field("", description="Why, where it is forced; only then is it recorded.")
+    reason: Reason = Field("", description="Why it is forced; recorded only then.")
 
     @model_validator(mode="after")
     def _check_reason(self) -> EpisodeGiven:

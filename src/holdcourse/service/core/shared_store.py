@@ -85,7 +85,7 @@ class SharedStore:
         """Give a whole record its name; one that was written as a file is copied first."""
         assert isinstance(final, TableRecord)
         if final.exists():
-            raise LogError(f"{final} exists already and was not touched")
+            raise LogError(f"{final} already exists and was not changed; remove it if holdcourse did not write it")
         if isinstance(unfinished, Path):
             unfinished = self._copied(unfinished, final)
         assert isinstance(unfinished, TableRecord)
@@ -132,8 +132,8 @@ class SharedStore:
         there = self.epochs(controller)
         if there and _ends(there) != expected:
             raise InvalidInput(
-                f"{self.place(controller)} is there already, and is another one than in {folder.path} or has gone on; "
-                "nothing of it was copied"
+                f"{self.place(controller)} already exists, and differs from the one in {folder.path} or has continued "
+                "since; nothing of it was copied"
             )
         if not there:
             self._copy_all(controller, paths, expected)

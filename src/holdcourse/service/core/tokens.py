@@ -94,7 +94,7 @@ class Keyring:
         self._seen: tuple[int, ...] = ()
         self._tokens = read(path)
         if os.name == "posix" and path.stat().st_mode & 0o077:
-            logger.warning("other users of this machine may read %s; close it: chmod go= %s", path, path)
+            logger.warning("other users of this machine may read %s; prevent it with: chmod go= %s", path, path)
 
     @property
     def tokens(self) -> list[Token]:
@@ -107,7 +107,9 @@ class Keyring:
         for token in self._current():
             over = None
             if token.expires and now >= datetime.fromisoformat(token.expires):
-                over = f"this token expired at {token.expires}; an admin gives it a new secret: holdcourse token rotate"
+                over = (
+                    f"this token expired at {token.expires}; an admin can give it a new secret: holdcourse token rotate"
+                )
             if hmac.compare_digest(token.sha256.encode(), digest):
                 found = FoundToken(token, over)
             for sha256, until in token.former:
@@ -133,7 +135,10 @@ def read(path: Path) -> list[Token]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
-            raise InvalidInput(f"{path} has format {data['format']}; this version of holdcourse reads {FORMAT}")
+            raise InvalidInput(
+                f"{path} has format {data['format']}, but this version of holdcourse reads format {FORMAT}; use a "
+                "matching version"
+            )
         tokens = [
             Token(
                 **{
@@ -159,7 +164,7 @@ def read(path: Path) -> list[Token]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise DamagedFile(f"{path} is damaged, or is not a token file: {error}; restore it from a back-up") from None
+        raise DamagedFile(f"{path} is damaged, or is not a token file: {error}; restore it from a backup") from None
 
 
 def make(
@@ -171,7 +176,7 @@ def make(
     """
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidInput(f"scope {scope!r} is not known; there are {list(SCOPES)}")
+            raise InvalidInput(f"scope {scope!r} is not known; choose from {list(SCOPES)}")
     for controller in controllers:
         if controller != EVERYTHING and not re.fullmatch(r"[a-z0-9_-]{1,64}", controller):
             raise InvalidInput(f"{controller!r} is not a controller's id; use a-z, 0-9, - and _, or * for all")
@@ -204,7 +209,7 @@ def rotate(path: Path, token_id: str, overlap: str = "24h", expires: str | None 
         old = _named(path, tokens, token_id)
         ends = old.expires if expires is None else moment(expires, now)
         if ends and datetime.fromisoformat(ends) <= now:
-            raise InvalidInput(f"token {token_id} expired at {ends}; say how long the new secret counts: expires=90d")
+            raise InvalidInput(f"token {token_id} expired at {ends}; say how long the new secret is valid: expires=90d")
         kept = [(sha256, end) for sha256, end in old.former if datetime.fromisoformat(end) > now]
         new = replace(old, sha256=_digest(secret), expires=ends, former=((old.sha256, until), *kept))
         _write(path, [new if token is old else token for token in tokens])
@@ -243,7 +248,7 @@ def _named(path: Path, tokens: list[Token], token_id: str) -> Token:
     for token in tokens:
         if token.id == token_id:
             return token
-    raise InvalidInput(f"{path} holds no token {token_id!r}; there are {[token.id for token in tokens]}")
+    raise InvalidInput(f"{path} has no token {token_id!r}; its tokens are {[token.id for token in tokens]}")
 
 
 def _new_secret() -> str:
@@ -261,9 +266,9 @@ def _alone(path: Path) -> Iterator[None]:
     try:
         file = os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a")
     except FileNotFoundError:
-        raise InvalidInput(f"there is no folder {path.parent}; make it first, for the service's user") from None
+        raise InvalidInput(f"there is no folder {path.parent}; create it first, for the service's user") from None
     except OSError as error:
-        raise InvalidInput(f"cannot write beside {path}: {error.strerror}") from error
+        raise InvalidInput(f"cannot write to the folder of {path}: {error.strerror}") from error
     with file:
         with suppress(ImportError):  # not on POSIX: then people must not do so at once
             import fcntl

@@ -94,7 +94,7 @@ def listed(
     """
     wrong = sorted(what.difference(WHAT))
     if wrong:
-        raise InvalidInput(f"there is no kind {wrong[0]!r} of change; there are {', '.join(WHAT)}")
+        raise InvalidInput(f"there is no kind {wrong[0]!r} of change; choose from {', '.join(WHAT)}")
     found: list[Deed] = []
     for deed in _deeds(records, _place(before)):
         named = "" if deed.by is None else f"{deed.by['name']} {deed.by['token'] or ''}"
@@ -111,7 +111,7 @@ def _place(before: str | None) -> tuple[int, int] | None:
         return None
     epoch, _, number = before.partition(".")
     if not (epoch.isdecimal() and number.isdecimal()):
-        raise InvalidInput(f"before must be as an answer gave it under next, such as 1.42; got {before!r}")
+        raise InvalidInput(f"before must be the value of next in an earlier answer, such as 1.42, got {before!r}")
     return int(epoch), int(number)
 
 

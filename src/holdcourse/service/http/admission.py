@@ -294,7 +294,7 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
         kind = _kind(request)
         if kind != JSON:
             raise HttpRefusal(
-                415, "not_json", f"the body must be sent as Content-Type: {JSON}, not {kind or 'nothing'!r}"
+                415, "not_json", f"the body must be sent with Content-Type: {JSON}, not {kind or 'nothing'!r}"
             )
         announced = _announced(request, limit)
         if announced is not None and announced <= SMALL:
@@ -413,7 +413,7 @@ def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Bod
     """Read the body as a model; every mistake is named with its place."""
     found = parts(content) if limit <= MAX_BODY else 0
     if found > MAX_PARTS:
-        words = f"the body holds {found} lists, objects and names; at most {MAX_PARTS} are accepted here"
+        words = f"the body contains {found} lists, objects and names, but at most {MAX_PARTS} are accepted here"
         raise HttpRefusal(422, "too_many", words)
     if depth(content) > MAX_DEPTH:
         raise HttpRefusal(

@@ -115,8 +115,8 @@ class Peers:
                 raise HttpRefusal(
                     503,
                     "held_elsewhere",
-                    f"{address}, which held this controller, was lost before it answered ({error}); whether it did "
-                    "what was asked is not known. Send the same again, under the same key",
+                    f"the connection to {address}, which held this controller, was lost before it answered ({error}), "
+                    "so it is not known whether it did what was asked. Send the same request again, with the same key",
                 ) from None
             kept = [
                 (key, value) for key, value in answered if key not in (b"transfer-encoding", b"connection", b"date")

@@ -77,7 +77,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FLEET_FAMILIES = {  # of a hosted fleet: kind, what it says, and the field of its state
     "fleet_members": ("gauge", "Members of a fleet.", "count"),
     "fleet_decisions_total": ("counter", "Decisions taken by all members of a fleet.", "decisions"),
-    "fleet_pending": ("gauge", "Members of a fleet that wait for their measurement.", "pending"),
+    "fleet_pending": ("gauge", "Members of a fleet that are waiting for their measurement.", "pending"),
 }
 
 

@@ -207,7 +207,7 @@ class TellAnswer(Answer):
     decision: str
     told: Told
     assumed: Literal["answer", "fallback"] | None = Field(
-        description="Where the tell did not say which action ran: whether it is taken to be the one that was answered, "
+        description="If the tell did not say which action ran: whether it is taken to be the one that was answered, "
         "or the fallback that the machine was sent to because the measurement was late."
     )
     alarms: list[Alarm]
@@ -272,7 +272,7 @@ class Promise(Answer):
     """How the promise against the baseline stands, in units of what is measured; all by the model's estimates."""
 
     at_most: float = Field(description="Share of the baseline's bill by which it may be exceeded.")
-    budget: float | None = Field(description="What may be spent in advance besides; null: the share of some rounds.")
+    budget: float | None = Field(description="What may also be spent in advance; null: the share of some rounds.")
     against: str = Field(description="The baseline in words.")
     baseline: Value | None = Field(
         description="The setting at which the baseline stays; null: where it began, or the baseline is a policy."
@@ -441,8 +441,8 @@ class Row(Answer):
     measurement: float | None = Field(description="Measurement; null also if it was taken back.")
     retracted: Retracted | None = Field(description="Measurement that was taken back; null: none was.")
     weight: float | None = Field(
-        description="What the model makes of the measurement: 1, less where it was far off, 0 where it is set aside; "
-        "null where there is none."
+        description="Weight of the measurement in the model: 1, less if it was far off, 0 if it is set aside; "
+        "null if there is none."
     )
     expected_cost: float | None
     expected_measurement: float | None
@@ -456,7 +456,7 @@ class Row(Answer):
     service: float | None = Field(description="For a measurement that is set aside, what the model expects instead.")
     movement: float | None
     cumulative_service: float | None = Field(
-        description="Sum of the service costs up to here, without what was taken back since; null also where that was "
+        description="Sum of the service costs up to here, without what was taken back since; null also if that was "
         "so large that the rest of the sum is lost in it."
     )
     cumulative_movement: float | None
@@ -654,7 +654,7 @@ class FleetState(Answer):
     price_in_words: str = Field(description="What moving costs, in the user's units.")
     context_names: list[str] | None
     next_call: int = Field(description="The number of the next ask.")
-    decisions: int = Field(description="Of all members.")
+    decisions: int = Field(description="Number of decisions of all members.")
     rounds: list[int] = Field(description="The fewest and the most rounds that a member was asked for.")
     pending: int = Field(description="Members that wait for their measurement.")
     at: list[int] = Field(description="How many members are at each setting, by its index.")
@@ -669,7 +669,7 @@ class FleetSums(Answer):
 
     measurements: int = Field(description="How many were told.")
     measurements_sum: float | None = Field(
-        description="Their sum, with the sign that they were told with; null where that is no cost: of winds, say."
+        description="Their sum, with the sign that they were told with; null if they are not costs, such as winds."
     )
     skipped: int = Field(description="Decisions of members that measured nothing.")
     moves: int
@@ -719,7 +719,7 @@ class FleetAnswer(Answer):
     probabilities: list[list[float] | None] | None = Field(
         None, description="Null for members not asked, and in an answer that is repeated after a restart."
     )
-    expected_cost: list[float | None] | None = Field(None, description="Null where `probabilities` are.")
+    expected_cost: list[float | None] | None = Field(None, description="Null if `probabilities` are.")
 
 
 class FleetTold(Answer):
@@ -831,7 +831,7 @@ class JobAnswer(Answer):
     id: str
     address: str = Field(description="Address of the job: `GET` it again until `state` is done or failed.")
     kind: Literal["create", "verify", "plan"]
-    controller: str = Field(description="Whom it is about: the controller, or the fleet, of this name.")
+    controller: str = Field(description="Name of the controller, or of the fleet, that it is about.")
     state: Literal["waiting", "running", "done", "failed"]
     progress: float = Field(ge=0, le=1, description="How much of it is done.")
     words: str = Field(description="What is being done.")

@@ -58,8 +58,8 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern=KEY_PATTERN,
-        description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
-        "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
+        description="Chosen by the client, new for every new request. A repeated request is carried out once, and "
+        "answered as before or, if the answer is the state, with the state as it is now. With another request the "
         "key is refused with 409.",
     ),
 ]

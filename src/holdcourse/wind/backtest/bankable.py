@@ -390,7 +390,7 @@ def _fly_year(
     taught = Taught.by(world, times[known], speed[known], step)
     stretches = _stretches(world, taught, times, speed, np.arange(rows.start, rows.stop), step)
     if not stretches:
-        raise InvalidInput("a year of the record has no stretch of a day without a gap; give data with fewer gaps")
+        raise InvalidInput("a year of the record has no whole day without a gap; give data with fewer gaps")
     used = {told: told for told in VARIANTS}
     if not np.isin(rows.start, known):  # a single year, flown with what its own wind taught, may not choose by it
         used = _worth_using(_tried(world, times, speed, known, step), caution, skill)

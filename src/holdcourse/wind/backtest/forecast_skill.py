@@ -72,8 +72,8 @@ class Skill:
     def __post_init__(self) -> None:
         if not 0 < self.first <= self.day < math.inf:
             raise InvalidInput(
-                f"forecast_error={self.first:g},{self.day:g}: give the error of the next hour and that of a day ahead "
-                "in m/s, the second not below the first"
+                f"forecast_error={self.first:g},{self.day:g} must be the errors one hour and one day ahead, in m/s, "
+                "and the second must not be below the first"
             )
 
     def at(self, lead: Array) -> Array:
@@ -121,8 +121,8 @@ def fitted_skill(said: Sequence[Forecasts], record: Sequence[WindData]) -> Skill
     if len(errors) < FEWEST_PAIRS:
         about = " and ".join(f"{each.source} ({each.time.min()} to {each.time.max()})" for each in said)
         raise InvalidInput(
-            f"{len(errors)} forecasts match hours and heights of the wind data, and {FEWEST_PAIRS} are needed; "
-            f"the forecasts are {about}: give wind of the same time, or more of them"
+            f"only {len(errors)} forecasts match hours and heights of the wind data, but {FEWEST_PAIRS} are needed; "
+            f"the forecasts are {about}. Give wind of the same time, or more forecasts"
         )
     squares = errors**2
     if np.ptp(leads) >= NARROW:

@@ -45,7 +45,10 @@ def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool 
     flown = result.backtest
     if name is None:
         if flown.judged is None:
-            raise InvalidInput("no controller that a real machine could use was flown, so there is none to save")
+            raise InvalidInput(
+                "no controller that a real machine could use was flown, so there is none to save; add one to the "
+                "policies"
+            )
         name = flown.judged.policy
     if name in HINDSIGHT:
         raise InvalidInput(f"{name} is known only in hindsight and cannot be run as a policy; save another policy")
@@ -118,7 +121,7 @@ def curve_of(result: SiteResult, policy: str | None = None, reference_height: fl
     if policy is None:
         policy = found.judged.policy if found.judged is not None else "fixed"
     if policy not in found.flights:
-        raise InvalidInput(f"{policy} was not flown; there are {', '.join(found.flights)}")
+        raise InvalidInput(f"{policy} was not flown; choose one of {', '.join(found.flights)}")
     machine, flight = result.plan.machine, found.flights[policy]
     stated = None if machine is None else machine.reference_height
     wanted = reference_height or stated or REFERENCE_HEIGHT
@@ -130,7 +133,8 @@ def curve_of(result: SiteResult, policy: str | None = None, reference_height: fl
     enough = np.flatnonzero(hours >= FEWEST_HOURS)
     if len(enough) < 2:
         raise InvalidInput(
-            f"{found.days:.1f} days of wind are too few for a power curve: two bins of 1 m/s need 12 hours"
+            f"{found.days:.1f} days of wind are too few for a power curve, which needs 12 hours in two bins of 1 m/s; "
+            "give more wind"
         )
     power = np.bincount(bins, weights=net)[enough] / np.bincount(bins)[enough]
     cut_out = world.curve.cut_out if math.isfinite(world.curve.cut_out) else float((enough[-1] + 1) * BIN)

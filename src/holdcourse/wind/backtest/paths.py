@@ -141,7 +141,7 @@ def policy_paths(
     """
     if policy.units.get("measurement") != "m/s":
         raise InvalidInput(
-            f"{policy.name} is told no wind speeds, so wind data say nothing about it; give its own readings"
+            f"{policy.name} does not measure wind speeds, so wind data cannot be used for it; give its own readings"
         )
     problem = policy.problem
     altitudes = problem.actions[:, 0]

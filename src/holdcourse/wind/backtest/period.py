@@ -38,17 +38,17 @@ def split(
         later = history.time > test.time[-1]
         if later.any() and not allow_later_history:
             raise InvalidInput(
-                f"the history reaches to {history.time[-1]}, beyond the test period, which ends {test.time[-1]}; a "
-                "policy may not know the wind to come. Give earlier data or, if you want to learn from later wind "
-                "anyway, say allow_later_history=True"
+                f"the history ends at {history.time[-1]}, after the test period, which ends at {test.time[-1]}; a "
+                "policy may not know future wind. Give earlier data or, if you want to learn from later wind "
+                "anyway, give allow_later_history=True"
             )
         outside = (history.time < test.time[0]) | (history.time > test.time[-1])
         if not outside.any():
             raise InvalidInput(
                 f"the history {history.time[0]} to {history.time[-1]} lies within the test period {test.time[0]} to "
-                f"{test.time[-1]}; a policy may not know the wind to come. Give earlier data, or begin the test later"
+                f"{test.time[-1]}; a policy may not know future wind. Give earlier data, or begin the test later"
             )
-        seen = "; it holds wind after the test period, which was allowed" if later.any() else ""
+        seen = "; it contains wind after the test period, which was allowed" if later.any() else ""
         if outside.all():
             return test, history, [f"history: {_days(history)}{seen}"]
         past = replace(history, **_rows(history, outside))
@@ -58,7 +58,9 @@ def split(
         past = replace(data, **_rows(data, before))
         return test, past, [f"history: the data before the test period, {_days(past)}"]
     if len(test) < FEWEST_TIMES:
-        raise InvalidInput(f"{len(test)} times are too few to take history from; give the past as history=")
+        raise InvalidInput(
+            f"{len(test)} times are too few to use some of them as history; give earlier wind as history="
+        )
     cut = test.time[len(test) // 4]
     past, rest = test.between(None, cut), test.between(cut, None)
     note = f"history: no file was given, so the first quarter of the data, {_days(past)}; the test begins after it"
@@ -89,7 +91,7 @@ def choose_altitudes(low: float | None, high: float | None, count: int, series: 
     low, high = bottom if low is None else low, top if high is None else high
     if not (0 < low < high and count >= 2):
         raise InvalidInput(
-            f"a choice of altitude needs two or more, from a lowest to a higher one, got {count} from {low:g} to "
+            f"altitude control needs two or more altitudes, with low below high, got {count} from {low:g} to "
             f"{high:g} m; give low and high within the heights of the data, or data with more heights"
         )
     return np.linspace(low, high, int(count))
@@ -100,16 +102,15 @@ def listed_altitudes(wanted: Sequence[float], series: Sequence[WindData]) -> Arr
     found = np.array(sorted(wanted), dtype=np.float64)
     if len(found) < 2 or not np.isfinite(found).all() or found[0] <= 0 or (np.diff(found) <= 0).any():
         raise InvalidInput(
-            f"altitudes={','.join(f'{each:g}' for each in wanted)}: a choice needs two or more different altitudes, "
-            "all above 0"
+            f"altitudes={','.join(f'{each:g}' for each in wanted)} must be two or more different altitudes, all above 0"
         )
     lowest, highest = zip(*(_covered(data) for data in series), strict=True)
     bottom, top = max(lowest), min(highest)
     outside = [each for each in found if not bottom - 1e-6 <= each <= top + 1e-6]
     if outside:
         raise InvalidInput(
-            f"altitudes={','.join(f'{each:g}' for each in outside)}: the data have heights from {bottom:.1f} to "
-            f"{top:.1f} m at every time; ask for altitudes in between"
+            f"altitudes={','.join(f'{each:g}' for each in outside)} are outside the heights that the data have at "
+            f"every time, {bottom:.1f} to {top:.1f} m; choose altitudes in between"
         )
     return found
 

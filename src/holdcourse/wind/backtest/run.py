@@ -239,7 +239,7 @@ class Plan:
         if self.machine is not None:
             object.__setattr__(self, "curve", self.machine.curve)
         if self.draws < 1:
-            raise InvalidInput(f"draws={self.draws}: each policy is flown at least once")
+            raise InvalidInput(f"draws must be 1 or more, because each policy is flown at least once; got {self.draws}")
         if self.altitudes is not None and not (self.low is None and self.high is None):
             raise InvalidInput("altitudes= names every altitude; leave out low= and high=")
 
@@ -411,12 +411,12 @@ def _altitudes(plan: Plan, series: Sequence[WindData], ground: float | None) -> 
             raise InvalidInput(
                 f"{limits.name} allows altitudes from {bottom:g} m"
                 + ("" if top is None else f" to {top:g} m")
-                + f", and {', '.join(f'{each:g} m' for each in forbidden)} was asked for"
+                + f", but {', '.join(f'{each:g} m' for each in forbidden)} was asked for; leave that out"
             )
         if low is not None and high is not None and not low < high:
             raise InvalidInput(
-                f"{limits.name} leaves no choice of altitude: at least {bottom:g} m, and data or ceiling end at "
-                f"{high:g} m"
+                f"{limits.name} leaves no choice of altitude: it requires at least {bottom:g} m, but data or ceiling "
+                f"end at {high:g} m; give data that reach higher, or other constraints"
             )
     if plan.altitudes is not None:
         return period.listed_altitudes(plan.altitudes, series), said
@@ -498,7 +498,8 @@ def _nearest(altitudes: Array, wanted: float) -> int:
     """Return the altitude (index) nearest to one that lies among them."""
     if not altitudes[0] <= wanted <= altitudes[-1]:
         raise InvalidInput(
-            f"the start altitude of {wanted:g} m lies outside the altitudes {altitudes[0]:g}..{altitudes[-1]:g} m"
+            f"the start altitude of {wanted:g} m lies outside the altitudes, {altitudes[0]:g} to {altitudes[-1]:g} m; "
+            "choose one of them"
         )
     return int(np.argmin(np.abs(altitudes - wanted)))
 

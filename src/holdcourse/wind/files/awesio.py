@@ -63,7 +63,7 @@ def document(data: Any, name: str = "") -> Document:
         kind = next((each for each, marks in MARKS.items() if any(mark in data for mark in marks)), "")
     if not kind:
         raise InvalidInput(
-            f"{name or 'this'} is not an awesIO file that we know (metadata.schema is {named!r}); we read "
+            f"{name or 'this'} is not an awesIO file that holdcourse reads (metadata.schema is {named!r}); it reads "
             + ", ".join(f"{each}_schema.yml" for each in KINDS)
         )
     return Document(kind, data, name)
@@ -146,7 +146,7 @@ def power_curves(found: Document) -> PowerCurves:
         profiles.append(_profile(_mapping(entry.get("wind_profile", entry), "wind_profile", where), altitudes, where))
     share = np.array([0.0 if weight is None else weight for weight in weights])
     if not (share >= 0).all():
-        raise InvalidInput(f"{where}: a probability_weight is negative")
+        raise InvalidInput(f"{where}: a probability_weight is negative; it must be 0 or more")
     share = share / share.sum() if share.sum() > 0 else np.full(len(entries), 1 / len(entries))
     known = [ratio for ratio in ratios if ratio is not None]
     if known and not all(0 < ratio < 10 for ratio in known):
@@ -171,7 +171,9 @@ def _cycle_power(entry: Mapping[str, Any], speeds: Array, what: str, where: str)
     if "cycle_power_w" in entry:
         power = _numbers(entry["cycle_power_w"], f"{what}: cycle_power_w", where) / 1000
         if len(power) != len(speeds):
-            raise InvalidInput(f"{where}, {what}: {len(power)} powers for {len(speeds)} wind speeds")
+            raise InvalidInput(
+                f"{where}, {what}: there are {len(power)} powers for {len(speeds)} wind speeds; give one for each"
+            )
         return power
     points = _list(entry.get("wind_speed_data"), f"{what}: cycle_power_w or wind_speed_data", where)
     power = np.full(len(speeds), np.nan)
@@ -197,7 +199,9 @@ def _profile(entry: Mapping[str, Any], altitudes: Array, where: str) -> Array:
     along = _numbers(entry["u_normalized"], "u_normalized", where)
     across = _numbers(entry["v_normalized"], "v_normalized", where) if "v_normalized" in entry else np.zeros(len(along))
     if len(along) != len(altitudes) or len(across) != len(altitudes):
-        raise InvalidInput(f"{where}: a wind profile has {len(along)} values for {len(altitudes)} altitudes")
+        raise InvalidInput(
+            f"{where}: a wind profile has {len(along)} values for {len(altitudes)} altitudes; give one for each"
+        )
     return np.hypot(along, across)
 
 
@@ -308,7 +312,7 @@ def wind_resource(found: Document) -> WindResource:
         share = np.zeros(0)
     if share.ndim != 3 or share.shape[:2] != (len(entries), len(speeds)) or not (share >= 0).all():
         raise InvalidInput(
-            f"{where}: probability_matrix.data must hold shares of 0 or more for {len(entries)} profiles x "
+            f"{where}: probability_matrix.data must contain shares of 0 or more for {len(entries)} profiles x "
             f"{len(speeds)} wind speeds x directions, got the shape {share.shape}"
         )
     together = float(share.sum())
@@ -418,11 +422,11 @@ class Constraints:
             found.append(f"{self.name}: at most {self.ceiling:g} m above ground")
         if self.ceiling_above_sea is not None:
             found.append(
-                f"{self.name}: at most {self.ceiling_above_sea:g} m above the sea, which counts where the height of "
+                f"{self.name}: at most {self.ceiling_above_sea:g} m above the sea, which counts only if the height of "
                 "the ground is given as surface_height="
             )
         if self.lowest() > 0:
-            found.append(f"{self.name}: at least {self.lowest():g} m above ground, which holds in every open sector")
+            found.append(f"{self.name}: at least {self.lowest():g} m above ground, which applies in every open sector")
         closed = [f"{zone.begin:g} to {zone.end:g}" for zone in self.zones if not zone.allowed]
         if closed:
             found.append(
@@ -465,7 +469,7 @@ def constraints(found: Document) -> Constraints:
 
 def _expect(found: Document, kind: str) -> None:
     if found.kind != kind:
-        raise InvalidInput(f"{found.name} is an awesIO file of the kind {found.kind}, and one of {kind} is needed")
+        raise InvalidInput(f"{found.name} is an awesIO file of the kind {found.kind}, but one of {kind} is needed")
 
 
 def _get(data: Mapping[str, Any], *keys: str) -> Any:
@@ -483,7 +487,7 @@ def _mapping(value: Any, what: str, where: str) -> dict[str, Any]:
 
 def _list(value: Any, what: str, where: str, *, empty: bool = False) -> Sequence[Any]:
     if not isinstance(value, list) or not (value or empty):
-        raise InvalidInput(f"{where}: {what} must be a list with something in it, got {str(value)[:40]!r}")
+        raise InvalidInput(f"{where}: {what} must be a list that is not empty, got {str(value)[:40]!r}")
     return value
 
 

@@ -224,7 +224,9 @@ def _unit(
         return options.units, f"speeds read as {options.units}"
     named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
     if len(named) > 1:
-        raise InvalidInput(f"{table.label}: the speed columns have different units ({', '.join(map(str, named))})")
+        raise InvalidInput(
+            f"{table.label}: the speed columns have different units ({', '.join(map(str, named))}); convert them to one"
+        )
     if named:
         unit = str(named.pop())
         return unit, f"speeds are in {unit}, as the file says"
@@ -239,7 +241,7 @@ def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
     if high_mean or np.nanmax(speed) > UNCLEAR_SPEED:
         raise InvalidInput(
             f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
-            "m/s, and the file names no unit; say units=km/h (or kn, mph), or units=m/s if that is right"
+            "m/s, and the file names no unit; give units=km/h (or kn, mph), or units=m/s if that is right"
         )
 
 
@@ -259,8 +261,8 @@ def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Ti
         return moments, tuple(f"{value:g} m" for value in values), values, grid
     if counts.min() != counts.max():
         raise InvalidInput(
-            f"{table.label}: the heights differ from time to time, and {counts.min()} to {counts.max()} of them are "
-            "given; give the same number of heights at every time"
+            f"{table.label}: the heights differ from time to time, and there are {counts.min()} to {counts.max()} of "
+            "them; give the same number of heights at every time"
         )
     order = np.lexsort((heights, row))
     shape = (len(moments), int(counts[0]))

@@ -235,15 +235,16 @@ class WindData:
         heights = np.broadcast_to(self.heights, self.speed.shape) if self.level_heights is None else self.level_heights
         known = np.isfinite(heights).any(axis=1)
         if not known.any():
-            raise InvalidInput("the data have no height above ground at any of its times")
+            raise InvalidInput("the data have no height above ground at any time; check their heights")
         lowest = float(np.nanmin(heights[known], axis=1).max())
         highest = float(np.nanmax(heights[known], axis=1).min())
         # A micrometre of slack: altitudes such as linspace(10, 750, 25) carry rounding.
         strange = wanted[(wanted < lowest - 1e-6) | (wanted > highest + 1e-6)]
         if len(strange) and outside == "error":
             raise InvalidInput(
-                f"altitude {strange[0]:g} m lies outside the heights {lowest:.1f}..{highest:.1f} m that the data have "
-                "at every time; choose altitudes in between, or take the speed of the nearest height: outside='clamp'"
+                f"altitude {strange[0]:g} m lies outside the heights, {lowest:.1f} to {highest:.1f} m, that the data "
+                "have at every time; choose altitudes in between, or take the speed of the nearest height: "
+                "outside='clamp'"
             )
         return interpolate(np.log(wanted), heights, self.speed, clamp=outside == "clamp")
 
@@ -268,7 +269,9 @@ class WindData:
         ('2010-07-01T00:00:00Z', 24)
         """
         if heights is None and self.level_heights is not None:
-            raise InvalidInput("the heights of these data change from time to time; say at which the wind is wanted")
+            raise InvalidInput(
+                "the heights of these data change from time to time; give the altitudes of the wind you need"
+            )
         data = self if heights is None else self.onto(heights)
         speeds = [[None if np.isnan(v) else float(v) for v in row] for row in data.speed]
         times = [f"{time}Z" for time in data.time.astype("datetime64[s]")]
@@ -283,7 +286,9 @@ class WindData:
             chosen &= self.time < _moment(end)
         if not chosen.any():
             wanted = [f"from {start} on"] * (start is not None) + [f"before {end}"] * (end is not None)
-            raise InvalidInput(f"no time {' and '.join(wanted)}: the data cover {self.time[0]} to {self.time[-1]} UTC")
+            raise InvalidInput(
+                f"there is no time {' and '.join(wanted)}: the data cover {self.time[0]} to {self.time[-1]} UTC"
+            )
         return self._rows(chosen)
 
     def hourly(self, *, min_share: float = 0.5) -> WindData:
@@ -293,7 +298,9 @@ class WindData:
         """
         seconds = self.time.astype(np.int64)
         if self.step > 1.0:
-            raise InvalidInput(f"the data have one value every {self.step:g} hours: hourly means need finer data")
+            raise InvalidInput(
+                f"the data have one value every {self.step:g} hours, but hourly means need finer data; leave hourly out"
+            )
         if self.step == 1.0 and (seconds % HOUR == 0).all():
             return self
         hours, position = np.unique(seconds // HOUR, return_inverse=True)
@@ -310,7 +317,7 @@ class WindData:
         speed = mean(self.speed)
         full = np.isfinite(speed).any(axis=1)
         if not full.any():
-            raise InvalidInput(f"no hour holds {min_share:.0%} of its samples; lower min_share")
+            raise InvalidInput(f"no hour has {min_share:.0%} of its samples; lower min_share")
         rising = None if self.level_heights is None else mean(self.level_heights)[full]
         note = f"means over hours of {self.step * 60:g}-minute values"
         times = (hours * HOUR).astype("datetime64[s]")[full]
@@ -351,7 +358,7 @@ def _check(time: Times, heights: Array, speed: Array, level_heights: Array | Non
         if array is not None and array.shape != shape:
             raise InvalidInput(f"{name} must have shape {shape} (times, heights), got {array.shape}")
     if np.isnat(time).any() or (np.diff(time).astype(np.int64) <= 0).any():
-        raise InvalidInput("times must be ascending, each once; sort them and drop duplicates")
+        raise InvalidInput("times must ascend, and occur once each; sort them, and remove duplicates")
     if not (np.isfinite(heights) & (heights > 0)).all() or (np.diff(heights) <= 0).any():
         raise InvalidInput(f"heights must be ascending metres above ground, got {heights.tolist()}")
     if level_heights is not None and (level_heights <= 0).any():
@@ -360,8 +367,8 @@ def _check(time: Times, heights: Array, speed: Array, level_heights: Array | Non
     if bad.any():
         i, j = (int(index) for index in np.argwhere(bad)[0])
         raise InvalidInput(
-            f"speed {speed[i, j]:.6g} m/s at {time[i]}, {heights[j]:g} m is not a wind speed (0..{FASTEST_WIND:g}); "
-            "check the unit, and mark missing values as NaN"
+            f"speed {speed[i, j]:.6g} m/s at {time[i]}, {heights[j]:g} m is not a wind speed (0 to {FASTEST_WIND:g} "
+            "m/s); check the unit, and mark missing values as NaN"
         )
 
 

@@ -98,7 +98,7 @@ def piece(label: str, surface: Surface) -> Piece:
     """Return the wind of single-level files alone, when no file with levels is given."""
     if not surface.winds:
         raise InvalidInput(
-            f"{label} tells of the ground only; give the file with the wind (u, v on pressure or model levels) too"
+            f"{label} describes the ground only; give the file with the wind (u, v on pressure or model levels) too"
         )
     seconds = sorted(set().union(*surface.winds.values()))
     times = np.array(seconds, dtype=np.int64).astype("datetime64[s]")
@@ -162,7 +162,9 @@ def read_model_levels(field: Field, point: Point, surface: Surface) -> Piece:
     assert found is not None
     _, level_axis, levels = found
     if (levels != np.round(levels)).any() or levels.min() < 1 or levels.max() > MODEL_LEVELS:
-        raise InvalidInput(f"{field.label}: model levels are whole numbers 1..{MODEL_LEVELS}, got {levels.tolist()}")
+        raise InvalidInput(
+            f"{field.label}: model levels must be whole numbers from 1 to {MODEL_LEVELS}, got {levels.tolist()}"
+        )
     time_axis, times = times_of(field)
     axes = (time_axis, level_axis)
     speed = wind_speed(field, "u", "v", point, *axes)
@@ -179,7 +181,8 @@ def read_model_levels(field: Field, point: Point, surface: Surface) -> Piece:
         order = order[numbers > MODEL_LEVELS - len(ICAO_HEIGHTS)]
         if not len(order):
             raise InvalidInput(
-                f"{field.label} has model levels {numbers[-1]}..{numbers[0]}, all above 1600 m; download 113..137"
+                f"{field.label} has model levels {numbers[-1]} to {numbers[0]}, all above 1600 m; download levels 113 "
+                "to 137"
             )
         heights = np.array([ICAO_HEIGHTS[MODEL_LEVELS - int(level)] for level in levels[order]])
         how = "heights of the standard atmosphere (no t, q and surface pressure for all levels down to 137)"
@@ -234,7 +237,9 @@ def read_pressure_levels(field: Field, point: Point, surface: Surface, options: 
     heights[buried] = np.nan
     speed[buried] = np.nan
     if np.isnan(ground).all():
-        raise InvalidInput(f"{field.label}: the height of the ground is missing here, or not a number")
+        raise InvalidInput(
+            f"{field.label}: the height of the ground is missing at this site, or is not a number; give surface_height="
+        )
     if np.isnan(heights).all():
         raise InvalidInput(
             f"{field.label}: every level lies below ground ({ground:.0f} m above sea level); check the surface height"
@@ -282,7 +287,7 @@ def _ground(
     known = np.isfinite(pressure) & np.isfinite(sea_heights).all(axis=1)
     if not known.any():
         raise InvalidInput(
-            f"{field.label} does not say where the ground is, and below it the archive holds invented wind: give "
+            f"{field.label} does not say where the ground is, and wind below it is made up. Give "
             "the single-level file too (surface pressure or geopotential), or surface_height= "
             "(metres above sea level; 0 at sea)"
         )
@@ -323,8 +328,8 @@ def _require_real_levels(
             last = float(levels[order[pair + 1]])
     if signs >= 2:
         raise InvalidInput(
-            f"{field.label}: the levels up to {last:g} hPa repeat one wind, as the archive does below ground, "
-            "so the ground lies higher than the surface height given; add the single-level file, or correct it"
+            f"{field.label}: the levels up to {last:g} hPa repeat one wind, as ERA5 does below ground, so the ground "
+            "lies higher than the given surface height; correct surface_height=, or add the single-level file"
         )
 
 

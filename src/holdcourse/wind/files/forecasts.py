@@ -54,9 +54,9 @@ class Forecasts:
 
     def __post_init__(self) -> None:
         if not len(self.time) or not np.isfinite(self.speed).any():
-            raise InvalidInput(f"{self.source} holds no forecast of the wind speed; give times, leads and speeds")
+            raise InvalidInput(f"{self.source} contains no forecast of the wind speed; give times, leads and speeds")
         if not (np.isfinite(self.lead) & (self.lead >= 0)).all():
-            raise InvalidInput(f"{self.source}: a forecast was issued after the time that it is about; check issued")
+            raise InvalidInput(f"{self.source}: a forecast was issued after the time that it predicts; check issued")
 
 
 def read_forecasts(paths: Paths, *, lat: float | None = None, lon: float | None = None) -> list[Forecasts]:
@@ -70,10 +70,10 @@ def read_forecasts(paths: Paths, *, lat: float | None = None, lon: float | None 
                 text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
                 found.append(_open_meteo(text, file.label) if text.lstrip("\ufeff \r\n\t")[:1] in "{[" else _csv(file))
             else:
-                raise InvalidInput(f"{file.label}: forecasts are read from CSV, Open-Meteo JSON or GRIB")
+                raise InvalidInput(f"{file.label} cannot be read as forecasts; give CSV, Open-Meteo JSON or GRIB")
     if not found:
         raise InvalidInput(
-            "no file holds wind at 10 or 100 m with steps ahead; ECMWF open data have it as 10u and 100u"
+            "no file contains forecasts of the wind at 10 or 100 m; ECMWF open data have them as 10u and 100u"
         )
     return found
 
@@ -85,15 +85,17 @@ def _csv(file: WindFile) -> Forecasts:
     lead = next((named[name] for name in LEAD if name in named), None)
     if "time" not in named or (issued is None) == (lead is None):
         raise InvalidInput(
-            f"{file.label}: a table of forecasts has a column time, and one of when it was said: issued, or lead in "
-            f"hours; the columns are {', '.join(table.names)[:200]}"
+            f"{file.label}: a table of forecasts needs a column time, and a column issued, or lead in hours; the "
+            f"columns are {', '.join(table.names)[:200]}"
         )
     columns = wide_columns(table.names, file.label)
     if not columns:
         raise InvalidInput(f"{file.label}: no column is a wind speed at a height; name them like ws_100m")
     units = {column.unit or "m/s" for column in columns}
     if len(units) > 1:
-        raise InvalidInput(f"{file.label}: the speed columns have different units ({', '.join(sorted(units))})")
+        raise InvalidInput(
+            f"{file.label}: the speed columns have different units ({', '.join(sorted(units))}); convert them to one"
+        )
     speed = np.stack([table.numbers(column.index) for column in columns], axis=1) * METRES_PER_SECOND[units.pop()]
     time = _moments(table.cells[named["time"]], file.label)
     if lead is not None:
@@ -122,8 +124,8 @@ def _open_meteo(text: str, label: str) -> Forecasts:
         raise DamagedFile(f"{label} is not an answer of Open-Meteo: it has no hourly.time; download it again") from None
     if not names:
         raise InvalidInput(
-            f"{label} holds no wind_speed_..._previous_day1; ask the API for previous runs for it: what is said now "
-            "does not tell how wrong it will be"
+            f"{label} has no wind_speed_..._previous_day1; request it from Open-Meteo's Previous Runs API, because "
+            "only past forecasts show how wrong forecasts are"
         )
     shift = float(answer.get("utc_offset_seconds", 0) or 0)
     time = _moments(texts, label) - np.timedelta64(int(shift), "s")
@@ -135,7 +137,8 @@ def _open_meteo(text: str, label: str) -> Forecasts:
         column = np.array([np.nan if cell is None else cell for cell in hourly[name]], dtype=np.float64)
         if unit is None or column.shape != time.shape:
             raise DamagedFile(
-                f"{label}: {name} has the unit {units.get(name)!r} and {column.size} of {len(time)} hours"
+                f"{label}: {name} has the unit {units.get(name)!r} and {column.size} of {len(time)} hours; download it "
+                "again"
             )
         at = int(np.searchsorted(heights, float(match[1])))
         speed[days.index(int(match[2])), :, at] = column * METRES_PER_SECOND[unit]

@@ -150,7 +150,7 @@ def open_fields(file: WindFile, stack: ExitStack) -> list[Field]:
     for data in found:
         stack.callback(data.close)
     if not found:
-        raise DamagedFile(f"{file.label} holds no field; download it again")
+        raise DamagedFile(f"{file.label} contains no field; download it again")
     return [Field(file, data) for data in found]
 
 
@@ -172,7 +172,7 @@ def _require_plausible_sizes(label: str, name: str, item: Any) -> None:
     shape, chunks = getattr(item, "shape", None), getattr(item, "chunks", None)
     if shape is not None and len(shape) == 1 and shape[0] > MOST_STEPS:
         raise DamagedFile(
-            f"{label}: {name} claims {shape[0]:.3g} values, and at most {MOST_STEPS:.0e} are read; split it by years"
+            f"{label}: {name} claims {shape[0]:.3g} values, but at most {MOST_STEPS:.0e} are read; split it by years"
         )
     if chunks is not None and math.prod(chunks) * item.dtype.itemsize > LARGEST_CHUNK:
         raise DamagedFile(
@@ -185,15 +185,17 @@ def times_of(field: Field) -> tuple[str | None, Times]:
     """Return the time axis and its values; the axis is None where the file holds a single time."""
     name = next((name for name in _TIME if field.has(name)), None)
     if name is None:
-        raise InvalidInput(f"{field} has no time axis (valid_time or time)")
+        raise InvalidInput(f"{field} has no time axis; name it valid_time or time")
     variable = field.data[name]
     if variable.ndim > 1:
-        raise InvalidInput(f"{field.label} holds forecasts with several steps; keep one step per time")
+        raise InvalidInput(f"{field.label} contains forecasts with several steps; keep one step per time")
     if not np.issubdtype(variable.dtype, np.datetime64):
         raise DamagedFile(f"{field.label}: {name} is not a time ({variable.attrs.get('units', 'no units')!r})")
     times: Times = np.atleast_1d(variable.values).astype("datetime64[s]")
     if not times.size or np.isnat(times).any():
-        raise DamagedFile(f"{field.label}: {'empty' if not times.size else 'broken'} time axis; download it again")
+        raise DamagedFile(
+            f"{field.label}: the time axis is {'empty' if not times.size else 'broken'}; download it again"
+        )
     return (str(variable.dims[0]) if variable.ndim else None), times
 
 
@@ -254,8 +256,8 @@ def nearest_point(field: Field, latitude: float | None, longitude: float | None)
     if latitude is None or longitude is None:
         if north.size * east.size > 1:
             raise InvalidInput(
-                f"{field.label} holds {north.size} x {east.size} grid points ({_span(north, east)}): "
-                "say which with lat= and lon="
+                f"{field.label} has {north.size} x {east.size} grid points ({_span(north, east)}); "
+                "choose one with lat= and lon="
             )
         i = j = 0
         note = "its only grid point"
@@ -279,7 +281,7 @@ def nearest_point(field: Field, latitude: float | None, longitude: float | None)
 def read(field: Field, name: str, point: Point, *axes: str | None) -> Array:
     """Return a variable at the grid point, with the given axes in this order (None: an axis of length 1)."""
     if not field.has(name):
-        raise InvalidInput(f"{field} has no variable {name!r}")
+        raise InvalidInput(f"{field} has no variable {name!r}; add it to the download")
     if field.file.kind != "netcdf3":
         return _read(field.data, field, name, point, axes)
     # Pages of a mapped file count as memory until it is closed, so a large classic file is read in parts.
@@ -316,7 +318,7 @@ def _read(data: Any, field: Field, name: str, point: Point, axes: tuple[str | No
     present = [axis for axis in axes if axis in array.dims]
     values: NDArray[Any] = np.asarray(array.transpose(*present).values)
     if not np.issubdtype(values.dtype, np.number):
-        raise DamagedFile(f"{field.label}: {name} does not hold numbers; download it again")
+        raise DamagedFile(f"{field.label}: {name} does not contain numbers; download it again")
     shape = [array.sizes[axis] if axis in array.dims else 1 for axis in axes]
     return values.astype(np.float64).reshape(shape)
 

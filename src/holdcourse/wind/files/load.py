@@ -52,16 +52,16 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     low = _nominal(heights) <= ceiling
     left_out = int((~low & np.isfinite(_nominal(heights))).sum())
     if not low.any():
-        raise InvalidInput(f"{ordered[0].label}: no height up to the ceiling of {ceiling:g} m; raise ceiling=")
+        raise InvalidInput(f"{ordered[0].label} has no height up to the ceiling of {ceiling:g} m; raise ceiling=")
     if left_out:
-        notes.append(f"{left_out} levels above {ceiling:g} m left out")
+        notes.append(f"{left_out} levels above {ceiling:g} m were left out")
     heights, speed = heights[:, low], speed[:, low]
     _require_enough(ordered, np.array(names)[low], heights, speed, max_missing)
 
     kept = _each_time_once(ordered, time, speed)
     repeated = len(np.flatnonzero(np.isfinite(speed).any(axis=1))) - len(kept)
     if repeated:
-        notes.append(f"{repeated} repeated times dropped (the later file, and in a file the first row, is kept)")
+        notes.append(f"{repeated} repeated times were dropped (the later file, and in a file the first row, is kept)")
     time, heights, speed = time[kept], heights[kept], speed[kept]
     used = np.isfinite(speed).any(axis=0)
     heights, speed = heights[:, used], speed[:, used]
@@ -95,7 +95,7 @@ def _require_alike(pieces: Sequence[Piece]) -> None:
         ):
             if mine is not None and theirs is not None and abs(mine - theirs) > SAME_PLACE:
                 raise InvalidInput(
-                    f"{first.label} is at {first.site}, but {other.label} at {other.site}; load one site at a time"
+                    f"{first.label} is at {first.site}, but {other.label} is at {other.site}; load one site at a time"
                 )
 
 
@@ -134,7 +134,7 @@ def _require_enough(
     share = missing.sum() / max(1, expected.sum())
     label = pieces[0].label if len(pieces) == 1 else f"{pieces[0].label} and {len(pieces) - 1} more"
     if not expected.any() or share == 1.0:
-        raise DamagedFile(f"{label} holds no wind speed, only missing values; download or export it again")
+        raise DamagedFile(f"{label} contains no wind speed, only missing values; download or export it again")
     if share > max_missing:
         by_level = missing.sum(axis=0) / np.maximum(1, expected.sum(axis=0))
         worst = int(np.argmax(by_level))
@@ -200,7 +200,7 @@ def load(
     if not ceiling > 0:
         raise InvalidInput(f"ceiling must be metres above ground, greater than 0, got {ceiling!r}")
     if not 0 <= max_missing <= 1:
-        raise InvalidInput(f"max_missing is a share, 0 to 1, got {max_missing!r}")
+        raise InvalidInput(f"max_missing must be a share from 0 to 1, got {max_missing!r}")
     with quiet(), ExitStack() as stack:
         return join(_pieces(paths, options, stack), ceiling=ceiling, max_missing=max_missing)
 
@@ -216,9 +216,9 @@ def _checked(
     if (lat is None) != (lon is None):
         raise InvalidInput(f"a site needs both lat and lon, got lat={lat}, lon={lon}")
     if lat is not None and not -90 <= lat <= 90:
-        raise InvalidInput(f"lat must be -90..90 degrees, got {lat}")
+        raise InvalidInput(f"lat must be between -90 and 90 degrees, got {lat}")
     if lon is not None and not -180 <= lon <= 360:
-        raise InvalidInput(f"lon must be -180..360 degrees, got {lon}")
+        raise InvalidInput(f"lon must be between -180 and 360 degrees, got {lon}")
     if surface_height is not None and not -500 <= surface_height <= 9000:
         raise InvalidInput(f"surface_height must be metres above sea level, got {surface_height}")
     unit = None if units is None else checked_unit(units)
@@ -289,7 +289,7 @@ def guarded(label: str) -> Iterator[None]:
         # Their half-open files close now, while their warnings are kept quiet, and not when the error is dropped.
         traceback.clear_frames(error.__traceback__)
         reason = (str(error) or type(error).__name__).splitlines()[0][:200]
-        raise DamagedFile(f"{label} cannot be read ({reason}); it may be truncated: fetch it again") from error
+        raise DamagedFile(f"{label} cannot be read ({reason}); it may be truncated: download it again") from error
 
 
 CREDIT = "Based on data from MET Norway (NORA3 hindcast), CC BY 4.0"
@@ -307,7 +307,7 @@ def bundled(part: Literal["test", "history", "all"] = "test") -> WindData:
         "all": the three years together.
     """
     if part not in (*_FILES, "all"):
-        raise InvalidInput(f"bundled data are 'test', 'history' or 'all', got {part!r}")
+        raise InvalidInput(f"the part of the bundled data must be 'test', 'history' or 'all', got {part!r}")
     pieces = []
     for name in [*_FILES.values()] if part == "all" else [_FILES[part]]:
         with as_file(files("holdcourse.wind") / "data" / name) as path:

@@ -45,7 +45,7 @@ def expand(paths: Paths) -> list[Path]:
     """Return every file named or matched by a pattern, each once, in the order given (a pattern's matches sorted)."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not given:
-        raise InvalidInput("no wind file given")
+        raise InvalidInput("no wind file is given; give at least one")
     found: dict[Path, None] = {}
     for entry in given:
         text = os.fspath(entry)
@@ -80,18 +80,20 @@ def kind_of(path: Path, label: str) -> Kind:
         with path.open("rb") as stream:
             head = stream.read(4096)
     except OSError as error:
-        raise InvalidInput(f"cannot read {label}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read {label}: {error.strerror}; check the path") from None
     if not head:
         raise DamagedFile(f"{label} is empty; download or export it again")
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
     if head.startswith(b"CDF\x05"):
-        raise InvalidInput(f"{label} is NetCDF of the 64-bit data kind; convert it: nccopy -k nc4 {label} converted.nc")
+        raise InvalidInput(
+            f"{label} is NetCDF in the 64-bit data format; convert it: nccopy -k nc4 {label} converted.nc"
+        )
     if b"\x00" in head and not head.startswith(tuple(mark for mark, _ in MARKS)):
         raise InvalidInput(
             f"{label} is neither NetCDF, GRIB, ZIP nor text (it begins with {head[:8]!r}); "
-            "the download may have failed: fetch it again"
+            "the download may have failed: download it again"
         )
     return "text"
 
@@ -127,4 +129,4 @@ def _unpacked(path: Path, stack: ExitStack) -> Iterator[WindFile]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise DamagedFile(f"{path.name} cannot be unpacked ({error}); download it again") from None
     if not members:
-        raise DamagedFile(f"{path.name} holds no file; download it again")
+        raise DamagedFile(f"{path.name} contains no file; download it again")

@@ -50,12 +50,12 @@ def read_windio(file: WindFile, options: Options, stack: ExitStack) -> Piece:
     if "time" not in resource:
         kinds = [name for name in ("weibull_a", "probability") if name in resource]
         raise InvalidInput(
-            f"{file.label} holds {' and '.join(kinds) or 'a wind resource'} without times; a backtest flies through "
-            "wind as it came: give a windIO time series with time, height and wind_speed"
+            f"{file.label} contains {' and '.join(kinds) or 'a wind resource'} without times, but a backtest needs the "
+            "wind over time; give a windIO time series with time, height and wind_speed"
         )
     for name in ("height", "wind_speed"):
         if name not in resource:
-            raise InvalidInput(f"{file.label}: no {name} in wind_resource; a choice of altitude needs speeds by height")
+            raise InvalidInput(f"{file.label}: wind_resource has no {name}; altitude control needs speeds by height")
     time, note = _times(resource["time"], file.label, options)
     heights = _table(resource["height"], "height", file.label, 1)
     speed = _speeds(resource["wind_speed"], len(time), heights, file.label)
@@ -78,7 +78,7 @@ def read_profiles(file: WindFile | Field, options: Options, stack: ExitStack) ->
     if axes is None:
         raise InvalidInput(
             f"{field} has no wind speed over time and height ({' or '.join(SPEEDS)} by time and "
-            f"{' or '.join(HEIGHTS)}); a choice of altitude needs speeds at several heights"
+            f"{' or '.join(HEIGHTS)}); altitude control needs speeds at several heights"
         )
     name, height = axes
     point = nearest_point(field, options.latitude, options.longitude)
@@ -110,7 +110,7 @@ def _piece(label: str, layout: str, time: Times, heights: Array, speed: Array, s
     usable = np.isfinite(heights) & (heights > 0)
     if usable.sum() < 2 or len(np.unique(heights[usable])) < usable.sum():
         raise InvalidInput(
-            f"{label} has the heights {heights.tolist()[:8]}; a choice of altitude needs two or more above 0, each once"
+            f"{label} has the heights {heights.tolist()[:8]}; altitude control needs two or more different ones above 0"
         )
     wind = np.where(speed[:, usable] < 0, np.nan, speed[:, usable])  # -999 and its relatives are missing
     levels = tuple(f"{height:g} m" for height in heights[usable])
@@ -129,7 +129,9 @@ def _resource(path: Path, label: str) -> dict[str, Any] | WindFile:
                 raise InvalidInput(f"{label} includes files in more than {DEEPEST} steps; do they include each other?")
             target = folder / data
             if not target.is_file():
-                raise InvalidInput(f"{label} includes {str(data)!r}, and there is no such file beside it")
+                raise InvalidInput(
+                    f"{label} includes {str(data)!r}, but there is no such file in its folder; put it there"
+                )
             kind = kind_of(target, target.name)
             if kind in ("netcdf3", "netcdf4"):
                 return WindFile(target, kind, target.name)
@@ -149,10 +151,10 @@ def _resource(path: Path, label: str) -> dict[str, Any] | WindFile:
 def _times(given: Any, label: str, options: Options) -> tuple[Times, str]:
     cells = given.get("data") if isinstance(given, Mapping) else given
     if not isinstance(cells, list) or not cells:
-        raise InvalidInput(f"{label}: time must be a list with something in it")
+        raise InvalidInput(f"{label}: time must be a list that is not empty")
     if any(isinstance(cell, int | float) for cell in cells):
         raise InvalidInput(
-            f"{label}: time holds numbers ({cells[0]!r}); a backtest needs to know when: write times like "
+            f"{label}: time contains numbers ({cells[0]!r}), but a backtest needs dates; write times like "
             "2023-07-25T00:00:00Z"
         )
     texts = [cell.isoformat() if isinstance(cell, datetime) else str(cell) for cell in cells]
@@ -175,7 +177,7 @@ def _speeds(given: Any, times: int, heights: Array, label: str) -> Array:
         table = table.T
     if table.shape != (times, len(heights)):
         raise InvalidInput(
-            f"{label}: wind_speed has the shape {table.shape}, and there are {times} times and {len(heights)} heights"
+            f"{label}: wind_speed has the shape {table.shape}, but there are {times} times and {len(heights)} heights"
         )
     return table
 

@@ -25,7 +25,7 @@ def read_wtg(
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from None
     if len(raw) > MOST_BYTES or b"<!DOCTYPE" in raw[:4096] or b"<!ENTITY" in raw:
         raise InvalidInput(f"{path} is not a .wtg file: it is too large, or has a document type")
     try:
@@ -34,7 +34,9 @@ def read_wtg(
         raise InvalidInput(f"{path} is not XML: {error}") from None
     tables = root.findall("PerformanceTable")
     if root.tag != "WindTurbineGenerator" or not tables:
-        raise InvalidInput(f"{path} holds no WindTurbineGenerator with a PerformanceTable, as a .wtg file does")
+        raise InvalidInput(
+            f"{path} has no WindTurbineGenerator with a PerformanceTable; give a .wtg file, which has one"
+        )
     try:
         table = min(tables, key=lambda each: abs(float(each.get("AirDensity", "1.225")) - 1.225))
         points = table.findall("./DataTable/DataPoint")
@@ -42,9 +44,11 @@ def read_wtg(
         limits = table.find("StartStopStrategy")
         stated = {} if limits is None else {name: float(value) for name, value in limits.attrib.items()}
     except (KeyError, ValueError) as error:
-        raise InvalidInput(f"{path}: an air density, wind speed or power is missing or no number ({error})") from None
+        raise InvalidInput(
+            f"{path}: an air density, wind speed or power is missing or not a number ({error})"
+        ) from None
     if len(pairs) < 2:
-        raise InvalidInput(f"{path}: the PerformanceTable has {len(pairs)} points, and a curve needs two")
+        raise InvalidInput(f"{path}: the PerformanceTable has {len(pairs)} points, but a curve needs at least two")
     low = stated.get("LowSpeedCutIn") if cut_in is None else cut_in
     high = stated.get("HighSpeedCutOut") if cut_out is None else cut_out
     notes = []

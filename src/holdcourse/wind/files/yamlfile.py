@@ -27,10 +27,12 @@ def read_yaml(path: Path, label: str = "") -> Any:
     yaml, name = _module(), label or str(path)
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise InvalidInput(f"{name} has {path.stat().st_size:,} bytes; such a file has at most {MOST_BYTES:,}")
+            raise InvalidInput(
+                f"{name} has {path.stat().st_size:,} bytes, but at most {MOST_BYTES:,} are read; check the path"
+            )
         data = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_loader(yaml))
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
+        raise InvalidInput(f"cannot read {name}: {getattr(error, 'strerror', None) or error}; check the file") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{name} is not YAML: {' '.join(str(error).split())[:200]}") from None
     _check_size(data, name)
@@ -47,7 +49,7 @@ def write_yaml(data: Any, path: str | Path) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
+        raise InvalidInput(f"cannot write {path}: {error.strerror or error}; choose another place") from None
 
 
 def check_yaml(path: str | Path) -> None:
@@ -55,7 +57,9 @@ def check_yaml(path: str | Path) -> None:
     _module()
     path = Path(path)
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InvalidInput(f"cannot write {path}: it is a folder, or there is no folder {path.parent}")
+        raise InvalidInput(
+            f"cannot write {path}: it is a folder, or there is no folder {path.parent}; choose another place"
+        )
 
 
 def _module() -> Any:
@@ -81,5 +85,5 @@ def _check_size(data: Any, name: str) -> None:
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         seen += 1 + len(parts)
         if seen > MOST_VALUES:
-            raise InvalidInput(f"{name} holds more than {MOST_VALUES:,} values once its aliases are written out")
+            raise InvalidInput(f"{name} has more than {MOST_VALUES:,} values once its aliases are written out")
         waiting += [part for part in parts if isinstance(part, dict | list)]

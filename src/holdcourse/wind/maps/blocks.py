@@ -69,7 +69,7 @@ def lattice(paths: Paths, side: int | None = None) -> Lattice:
         for other in [*wind[1:], *ground]:
             theirs = axes_of(other)
             if theirs is not None and not _alike(found, theirs):
-                raise InvalidInput(f"{other.label} is on another grid than {first.label}; give files of one grid")
+                raise InvalidInput(f"{other.label} and {first.label} have different grids; give files of one grid")
         times = [times_of(field)[1] for field in wind]
         begin, end = min(part.min() for part in times), max(part.max() for part in times)
         values = sum(_values(field) for field in [*wind, *ground])
@@ -128,13 +128,15 @@ def _opened(paths: Paths) -> Iterator[tuple[list[Field], list[Field]]]:
         for file in wind_files(paths, stack):
             with guarded(file.label):
                 if file.kind == "text":
-                    raise InvalidInput(f"{file.label} is of one site; a map needs wind on a grid (NetCDF or GRIB)")
+                    raise InvalidInput(
+                        f"{file.label} has the wind of one site; a map needs wind on a grid (NetCDF or GRIB)"
+                    )
                 fields = open_fields(file, stack)
                 wind += [field for field in fields if field.has("u", "v")]
                 ground += [field for field in fields if era5.is_surface(field)]
         if not wind:
             raise InvalidInput(
-                "none of the files holds wind (u, v) on levels of a grid; give ERA5 on pressure or model levels"
+                "none of the files contains wind (u, v) on levels of a grid; give ERA5 on pressure or model levels"
             )
         yield wind, ground
 
@@ -143,7 +145,7 @@ def altitudes_of(low: float, high: float, count: int) -> Array:
     """Evenly spaced altitudes, the same at every point."""
     if not (0 < low < high < CEILING and count >= 2):
         raise InvalidInput(
-            f"a choice of altitude needs two or more from a lowest to a higher one, below {CEILING:g} m; got {count} "
+            f"altitude control needs two or more altitudes below {CEILING:g} m, with low below high; got {count} "
             f"from {low:g} to {high:g} m"
         )
     return np.linspace(low, high, int(count))

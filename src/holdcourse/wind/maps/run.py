@@ -276,8 +276,8 @@ def _worked(waiting: Sequence[int], task: Any, executors: Sequence[Workers], at_
         deaths[number] += 1
         if deaths[number] >= MOST_DEATHS:
             raise HoldcourseError(
-                f"block {number} has lost {MOST_DEATHS} workers (out of memory, or killed); finished blocks are saved: "
-                "run the same command again to go on, with a smaller side= if memory is short"
+                f"block {number} has lost {MOST_DEATHS} workers (out of memory, or killed). Finished blocks are saved; "
+                "run the same command again to continue, with a smaller side= if memory is short"
             )
         left.appendleft(number)
         if isinstance(error, BrokenExecutor) and not any(other == lane for other, _ in running.values()):
@@ -353,7 +353,8 @@ class _Blocks:
                 file.unlink()
         elif plan_file.exists() and plan_file.read_bytes() != described:
             raise InvalidInput(
-                f"{folder} holds a map of other files or options; choose another folder=, or fresh=True to begin again"
+                f"{folder} contains a map of other files or options; choose another folder=, or give fresh=True to "
+                "start over"
             )
         write_file(plan_file, described)
 

@@ -95,7 +95,7 @@ class Candidates:
         """Read what `to_data` gave."""
         climates = tuple(climate_from_data(each) for each in data["climates"])
         if not climates or any(len(each.altitudes) != len(data["altitudes"]) for each in climates):
-            raise InvalidInput("the climates of a wind policy are about the same altitudes, and there is at least one")
+            raise InvalidInput("a wind policy needs at least one climate, and all of them must have the same altitudes")
         gauge = data["gauge"]
         return cls(climates, None if gauge is None else float(gauge))
 
@@ -233,7 +233,10 @@ class CandidateFilter:
         if math.isnan(self.time):
             return np.zeros(len(hours))
         if (hours < self.time).any():
-            raise InvalidInput(f"time goes on: {float(hours.min()):g} is before {self.time:g}, the last measurement")
+            raise InvalidInput(
+                f"the time {float(hours.min()):g} is before the last measurement, at {self.time:g}; ask in the order "
+                "of time"
+            )
         return np.asarray(hours - self.time)
 
     def copy(self) -> Self:
@@ -248,10 +251,14 @@ class CandidateFilter:
         """Take over what `state` of an equal filter gave."""
         for name, own in self.state().items():
             if name not in arrays or np.shape(arrays[name]) != own.shape:
-                raise InvalidInput(f"this is not the state of these candidates: {name} is missing or of another shape")
+                raise InvalidInput(
+                    f"this is not a saved state of these candidates: {name} is missing or has another shape"
+                )
         self.time, self.leader, self.since = float(arrays["time"]), int(arrays["leader"]), float(arrays["since"])
         if not 0 <= self.leader < len(self.evidence):
-            raise InvalidInput(f"there are {len(self.evidence)} candidates, and number {self.leader} is said to lead")
+            raise InvalidInput(
+                f"this state is damaged: there are {len(self.evidence)} candidates, but number {self.leader} leads"
+            )
         for name in ("means", "covariances", "evidence"):
             setattr(self, name, np.array(arrays[name], dtype=np.float64))
         return self

@@ -203,18 +203,21 @@ def learn_climate(hours: Array, speed: Array, altitudes: Array) -> Climate:
             f"and {len(altitudes)} altitudes"
         )
     if not (np.isfinite(times).all() and np.isfinite(table).all() and (np.diff(times) > 0).all()):
-        raise InvalidInput("hours must ascend and all speeds be finite; leave out what is missing")
+        raise InvalidInput("hours must ascend, and all speeds must be finite; leave out hours that are missing")
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     covered = len(times) * step
     if covered < SHORTEST_HISTORY:
-        raise InvalidInput(f"the history covers {covered:.0f} hours; a climate needs {SHORTEST_HISTORY:.0f} or more")
+        raise InvalidInput(
+            f"the history covers {covered:.0f} hours, but a climate needs {SHORTEST_HISTORY:.0f} or more; give more "
+            "wind"
+        )
     heights = np.asarray(altitudes, dtype=np.float64)
     waves = _chosen_waves(times, table)
     basis = _waves(times, waves)
     usual: Array = np.linalg.lstsq(basis, table, rcond=None)[0].astype(np.float64)
     anomalies = table - basis @ usual
     if float((anomalies**2).mean()) <= 1e-9:
-        raise InvalidInput("the wind of the history never changes; there is nothing to learn from it")
+        raise InvalidInput("the wind of the history never changes, so there is nothing to learn; check the file")
     lag = max(1, round(1.0 / step)) * step
     now, later, noise = _covariances(times, anomalies, lag, step)
     level, shape = _level(heights), _shape(heights)
@@ -268,8 +271,8 @@ def _covariances(hours: Array, anomalies: Array, lag: float, step: float) -> tup
     found, _ = _pairs(hours, lag, step)
     if found.sum() < FEWEST_PAIRS:
         raise InvalidInput(
-            f"only {found.sum()} times of the history have another {lag:g} hours later, so it says nothing about how "
-            f"long wind lasts; {FEWEST_PAIRS} are needed"
+            f"only {found.sum()} times of the history have another one {lag:g} hours later, but {FEWEST_PAIRS} are "
+            "needed to learn how long wind lasts; give more wind without gaps"
         )
     whole, change = anomalies.T @ anomalies / len(anomalies), _changes(hours, anomalies, lag, step)
     noise = np.zeros_like(whole)

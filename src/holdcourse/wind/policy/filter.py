@@ -261,10 +261,10 @@ class ExpectedEnergy:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> ExpectedEnergy:
         """Take over what `state` of an equal model gave."""
         if "told" not in arrays or np.shape(arrays["told"]) != self._told.shape:
-            raise InvalidInput(f"this is not the state of a wind filter: found {sorted(arrays)}")
+            raise InvalidInput(f"this is not a saved state of a wind filter: it contains {sorted(arrays)}")
         account = [] if self._worth is None else self._account()
         if any(name not in arrays or arrays[name].shape != own.shape for name, own in account):
-            raise InvalidInput(f"this is not the state of this wind filter: found {sorted(arrays)}")
+            raise InvalidInput(f"this is not a saved state of this wind filter: it contains {sorted(arrays)}")
         prefix = "posterior."
         self.posterior.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
         self._told = np.array(arrays["told"], dtype=np.float64)

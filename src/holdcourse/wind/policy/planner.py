@@ -182,7 +182,7 @@ def planned(
     if not 1 <= horizon <= MOST_ROUNDS:
         raise InvalidInput(f"a plan has 1 to {MOST_ROUNDS} rounds, got {horizon!r}")
     if len(wind["altitudes"]) != problem.n:
-        raise InvalidInput(f"the wind is about {len(wind['altitudes'])} altitudes, and the problem has {problem.n}")
+        raise InvalidInput(f"the wind has {len(wind['altitudes'])} altitudes, but the problem has {problem.n}")
     if home is not None:
         problem.check_action(home)
     ending = None if home is None else ANCHOR * caution * problem.distances[:, home]
@@ -206,7 +206,7 @@ def wind_from_data(data: Mapping[str, Any]) -> Candidates | Climate | GeneralWin
         "general": general_from_data,
     }
     if data["wind"] not in readers:
-        raise InvalidInput(f"wind {data['wind']!r} is not known; there are {', '.join(readers)}")
+        raise InvalidInput(f"wind {data['wind']!r} is not known; choose one of {', '.join(readers)}")
     return readers[data["wind"]](data)
 
 

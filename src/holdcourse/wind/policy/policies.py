@@ -116,7 +116,7 @@ class Setting:
 
     def _fit(self, kernel: hc.Kernel) -> hc.Fit:
         if self.past is None:
-            raise InvalidInput("hyperparameters='fitted' needs history to fit them on; give a history file or period")
+            raise InvalidInput("hyperparameters='fitted' needs a history to fit them to; give a history file or period")
         hours, altitudes = self.past.speed.shape
         random = np.random.default_rng(0)
         taken = np.sort(random.choice(hours * altitudes, min(FITTED_RECORDS, hours * altitudes), replace=False))
@@ -170,7 +170,7 @@ def contexts_of(name: str, world: WindWorld) -> Array:
 def fixed(setting: Setting) -> hc.Policy:
     """The altitude that would have made most in the past: what an engineer would choose without a controller."""
     if setting.past is None:
-        raise InvalidInput("the fixed altitude is chosen on history; give a history file or period")
+        raise InvalidInput("the fixed altitude is the best one in the history; give a history file or period")
     return hc.fixed_at(setting.world.problem, setting_index=best_altitude(setting.world, setting.past.speed))
 
 

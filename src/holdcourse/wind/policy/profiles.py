@@ -39,7 +39,7 @@ def profile_at(altitudes: Array, heights: ArrayLike, speeds: ArrayLike) -> Array
     at, speed = _numbers(heights, "heights"), _numbers(speeds, "speeds")
     if at.ndim != 1 or at.shape != speed.shape or not at.size:
         raise InvalidInput(
-            f"a profile has as many speeds as heights, and at least one; got {speed.shape} for {at.shape}"
+            f"a profile must have as many speeds as heights, and at least one; got {speed.shape} for {at.shape}"
         )
     if not (np.isfinite(at).all() and (at > 0).all()):
         raise InvalidInput(f"heights must be metres above ground, greater than 0, got {at.tolist()}")
@@ -50,7 +50,7 @@ def profile_at(altitudes: Array, heights: ArrayLike, speeds: ArrayLike) -> Array
     order = np.argsort(at, kind="stable")
     at, speed = at[order], speed[order]
     if (np.diff(at) <= 0).any():
-        raise InvalidInput(f"each height of a profile is given once, got {at.tolist()}")
+        raise InvalidInput(f"each height of a profile must be given once, got {at.tolist()}")
     if not at.size:
         return np.full(len(altitudes), np.nan)
     found = np.interp(np.log(altitudes), np.log(at), speed)
@@ -73,8 +73,8 @@ def forecast_rows(said: Mapping[str, Any], altitudes: Array, now: float, interva
     speeds = _numbers(said["speeds"], "speeds")
     if speeds.ndim != 2 or len(speeds) != len(times) or not len(times) or (np.diff(times) <= 0).any():
         raise InvalidInput(
-            f"a forecast has one row of speeds for each of its times, which ascend; got speeds of shape {speeds.shape} "
-            f"for {len(times)} times"
+            f"a forecast must have ascending times and one row of speeds for each of them; got speeds of shape "
+            f"{speeds.shape} for {len(times)} times"
         )
     table = np.array([profile_at(altitudes, said["heights"], row) for row in speeds])  # (k, n)
     given = said.get("std")

@@ -219,7 +219,7 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
     The files written, the page first.
     """
     if not results:
-        raise InvalidInput("there is no result to report")
+        raise InvalidInput("there is no result to report; give at least one")
     if pictures:
         check_pictures()
     folder = Path(folder)

@@ -80,7 +80,9 @@ def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
     """
     problem = case.problem
     if policy.problem.n != problem.n:
-        raise InvalidInput(f"the policy has {policy.problem.n} actions but the plant {problem.n}")
+        raise InvalidInput(
+            f"the policy has {policy.problem.n} actions, but the plant has {problem.n}; make the policy for its problem"
+        )
     pilot = Pilot(policy, case.start, checked_seed(seed))
     actions = np.empty(case.rounds, dtype=np.int64)
     waiting: deque[tuple[int, int, Turn | None]] = deque()  # rounds without a reading yet, what was applied, whose turn
