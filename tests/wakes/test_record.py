@@ -47,6 +47,34 @@ def test_directions_of_several_turbines_are_averaged_over_north():
     assert np.isnan(found.power[1])  # a turbine did not report
 
 
+POWERS = {
+    "time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"],
+    "wd": [350.0, 10.0],
+    "ws": [8.0, 6.0],
+}
+
+
+@pytest.mark.parametrize(
+    ("header", "kw"),
+    [("P", 2.0), ("P [kW]", 2.0), ("P [MW]", 2000.0), ("P_MW", 2000.0), ("P (W)", 0.002), ("P (total)", 2.0)],
+)
+def test_powers_are_in_the_unit_that_their_header_names(header, kw):
+    assert read_record(POWERS | {header: [2.0, 2.0]}, power=header).power == pytest.approx([kw, kw])
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("P [kWh]", r"'P .kWh.' is in kWh, which is no power; convert it to kW"),
+        ("P [hp]", "is in hp, which is no power; convert it to kW"),
+        ("P [mw]", "may be MW or mW; write which"),
+    ],
+)
+def test_what_is_no_power_is_refused(header, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_record(POWERS | {header: [2.0, 2.0]}, power=header)
+
+
 def test_a_row_for_each_turbine_and_time():
     table = {
         "time": ["2020-01-01T00:00Z", "2020-01-01T00:00Z", "2020-01-01T00:10Z", "2020-01-01T00:10Z"],

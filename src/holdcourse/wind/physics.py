@@ -315,8 +315,8 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
     named = [unit for unit in units if unit is not None]
     if named and len(named) < len(units):
         raise InvalidInput(
-            f"{path}: {header[1 + units.index(None)]!r} in the header says no unit of power, and others do ({named[0]}); "
-            "write it into every column of powers"
+            f"{path}: {header[1 + units.index(None)]!r} in the header says no unit of power, and others do "
+            f"({named[0]}); write it into every column of powers"
         )
     if named:
         powers = [power * factor(unit, "kW", f"{path}: the power") for power, unit in zip(powers, named, strict=True)]
