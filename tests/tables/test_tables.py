@@ -262,6 +262,9 @@ def test_a_year_of_local_times_in_order_is_a_year_of_hours(zone):
         (["2024-06-01T00:00Z", "2024-06-01T01:00"], "line 3: some times carry a zone"),
         (["1717200000", "171720360"], "line 3: the times look like seconds since 1970"),
         (["202406010000", "20240601010"], "line 3: '20240601010' is not a time like '202406010000'"),
+        (["2024-06-01T00:00+01:00", "0001-01-01T00:00+01:00"], r"line 3: 0001-01-01 00:00:00\+01:00 cannot be right"),
+        (["9999-12-31T23:30-01:00"], "line 2: .* cannot be right; correct it"),
+        (["2024-06-01T24:00:00", "9999-12-31T24:00:00"], "line 3: '9999-12-31T24:00:00' cannot be right; correct it"),
     ],
 )
 def test_times_that_are_open_or_wrong(cells, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from datetime import timezone as fixed_zone
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
@@ -67,7 +67,7 @@ def read_times(
     parsed = _parsed(cells, place, time_format)
     aware = [moment.tzinfo is not None for moment in parsed]
     if all(aware):
-        seconds = [(moment.astimezone(UTC).replace(tzinfo=None) - _EPOCH).total_seconds() for moment in parsed]
+        seconds = [_seconds(moment, row, place) for row, moment in enumerate(parsed)]
         needless = "" if timezone is None else f" (timezone={timezone} was not needed)"
         return _as_times(seconds), f"times carry their zone{needless}; shown in UTC"
     if any(aware):
@@ -107,7 +107,11 @@ def _parsed(
         cells = [cell if match is None else f"{match[1]}00{match[2]}" for cell, match in zip(cells, ended, strict=True)]
         began = _parsed(cells, place, time_format)
         day = timedelta(days=1)
-        return [moment + day if match else moment for moment, match in zip(began, ended, strict=True)]
+        try:
+            return [moment + day if match else moment for moment, match in zip(began, ended, strict=True)]
+        except OverflowError:  # the last day that there is
+            row = max(row for row, match in enumerate(ended) if match and began[row].year == MAXYEAR)
+            raise InvalidInput(f"{place(row)}: {str(given[row])[:40]!r} cannot be right; correct it") from None
     if time_format is not None:
         if not any(year in time_format for year in _YEARS):
             raise InvalidInput(
@@ -141,6 +145,14 @@ def _parsed(
         f"{place(bad)}: {cells[bad][:40]!r} is not a time; write times like 2020-06-30T12:00Z, or say how with "
         "time_format="
     )
+
+
+def _seconds(moment: datetime, row: int, place: Callable[[int], str]) -> float:
+    """Return the seconds since 1970 of a time that carries its zone."""
+    try:
+        return (moment.astimezone(UTC).replace(tzinfo=None) - _EPOCH).total_seconds()
+    except OverflowError:  # before the year 1 or after 9999 in UTC
+        raise InvalidInput(f"{place(row)}: {moment} cannot be right; correct it") from None
 
 
 def _iso(cells: Sequence[str]) -> list[datetime]:
