@@ -196,6 +196,23 @@ def test_a_drift_is_a_distribution_and_wider_in_weak_wind():
     np.testing.assert_allclose(again.turns, drift.turns, atol=1e-7)
 
 
+@pytest.mark.parametrize("turbines", [1, 2])
+def test_the_hour_that_comes_twice_is_two_hours(turbines):
+    """Six hours of Oslo's clock, 25 October 2020, in steps of ten minutes; a row for each turbine and time."""
+    clocks = [f"{hour:02}:{minute:02}" for hour in (0, 1, 2, 2, 3, 4) for minute in range(0, 60, 10)]
+    rows = {
+        "time": [f"2020-10-25 {clock}" for clock in clocks for _ in range(turbines)],
+        "wd": [200.0 + k for k in range(36) for _ in range(turbines)],
+        "ws": [8.0] * 36 * turbines,
+    }
+    found = read_record(rows, timezone="Europe/Oslo")
+    assert (found.time == minutes(36, begin="2020-10-24T22:00")).all()
+    np.testing.assert_allclose(found.direction, 200.0 + np.arange(36))
+    assert found.coverage == 1.0
+    with pytest.raises(InvalidInput, match=r"comes twice, in a night when clocks are set back.*timezone="):
+        read_record(rows)
+
+
 def test_directions_may_be_counted_from_minus_180_and_turbines_have_rows_of_their_own():
     times = ["2020-01-01T00:00Z", "2020-01-01T00:10Z"]
     whole = {"time": times, "wind_direction": [350.0, 190.0], "wind_speed": [8.0, 9.0]}

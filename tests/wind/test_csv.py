@@ -117,6 +117,21 @@ def test_local_time_shows_when_clocks_change(tmp_path: Path) -> None:
     assert not load(written(tmp_path, text), timezone="Europe/Oslo").gaps
 
 
+@pytest.mark.parametrize("by_height", [False, True])
+def test_tidy_rows_when_clocks_change(tmp_path: Path, by_height: bool) -> None:
+    local = ["00:00", "01:00", "02:00", "02:00", "03:00", "04:00"]
+    rows = [(hour, clock, height) for hour, clock in enumerate(local) for height in (10, 100)]
+    if by_height:
+        rows.sort(key=lambda row: row[2])
+    text = "".join(f"2020-10-25T{clock},{height},{hour + height / 100}\n" for hour, clock, height in rows)
+    path = written(tmp_path, "time,height,speed\n" + text)
+    oslo = load(path, timezone="Europe/Oslo")
+    np.testing.assert_array_equal(oslo.time, np.datetime64("2020-10-24T22:00", "s") + 3600 * np.arange(6))
+    np.testing.assert_allclose(oslo.speed, [[hour + 0.1, hour + 1.0] for hour in range(6)])
+    with pytest.raises(InvalidInput, match=r"comes twice.*timezone="):
+        load(path)
+
+
 def test_ways_to_write_a_time(tmp_path: Path) -> None:
     expected = np.datetime64("2020-06-01T00:00", "s") + 3600 * np.arange(3)
     for cells in (
