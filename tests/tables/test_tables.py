@@ -12,6 +12,7 @@ from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.tables.cells import checked_separator, read_table
 from holdcourse.tables.columns import find_column, split_name
 from holdcourse.tables.numbers import Signs, read_numbers
+from holdcourse.tables.sources import frame_table
 from holdcourse.tables.text import decoded, read_text
 from holdcourse.tables.times import read_times
 
@@ -101,8 +102,16 @@ def test_an_alphabet_that_is_none_of_these():
     assert decoded("č;1\n".encode("cp1250"), "plant.csv", "cp1250").text == "č;1\n"
     with pytest.raises(InvalidInput, match="encoding 'klingon' is not known"):
         decoded(b"a", "plant.csv", "klingon")
+    with pytest.raises(InvalidInput, match=r"encoding 'utf\\x00' is not known"):
+        decoded(b"a", "plant.csv", "utf\0")
     with pytest.raises(InvalidInput, match="not written in utf-16"):
         decoded(b"abc", "plant.csv", "utf-16")
+
+
+@pytest.mark.parametrize("single", [3, None, "ten", np.array(3.0)])
+def test_a_column_that_is_a_single_value_is_refused(single):
+    with pytest.raises(InvalidInput, match=r"column 'load' is .*, a single .*; give a list with a value for each row"):
+        frame_table({"time": [1, 2, 3], "load": single})
 
 
 def test_packed_text(tmp_path):
