@@ -171,6 +171,67 @@ def test_tidy_rows(tmp_path: Path) -> None:
     assert "tidy" in data.source
 
 
+def tidy(heading: str, heights: list[float], comment: str = "") -> str:
+    rows = [(hour, height) for hour in range(6) for height in heights]
+    return f"{comment}time,{heading},speed\n" + "".join(f"2020-06-01T0{hour}:00Z,{height},8\n" for hour, height in rows)
+
+
+@pytest.mark.parametrize(
+    ("heading", "factor"),
+    [
+        ("height", 1.0),
+        ("height_m", 1.0),
+        ("Height (m agl)", 1.0),
+        ("height (above ground)", 1.0),
+        ("z [gpm]", 1.0),
+        ("altitude (AGL)", 1.0),
+        ("height_ft", 0.3048),
+        ("height (ft)", 0.3048),
+        ("Height in feet", 0.3048),
+        ("height_km_agl", 1000.0),
+        ("alt [km]", 1000.0),
+    ],
+)
+def test_heights_are_in_the_unit_that_their_heading_names(tmp_path: Path, heading: str, factor: float) -> None:
+    given = [100 / factor, 300 / factor]
+    data = load(written(tmp_path, tidy(heading, given)))
+    np.testing.assert_allclose(data.heights, [100.0, 300.0])
+    assert any("heights are in" in note for note in data.notes) == (factor != 1.0)
+
+
+def test_a_unit_of_heights_in_the_comments(tmp_path: Path) -> None:
+    data = load(written(tmp_path, tidy("height", [300, 600], "#height;height above ground;ft\n")))
+    np.testing.assert_allclose(data.heights, [91.44, 182.88])
+
+
+@pytest.mark.parametrize("heading", ["height (yd)", "height_miles", "height (hPa)", "height (100 ft)", "height_m (ft)"])
+def test_units_of_heights_that_cannot_be_converted_are_refused(tmp_path: Path, heading: str) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"the heights in column .* are in .*; convert them, and name the column like"
+    ):
+        load(written(tmp_path, tidy(heading, [100, 300])))
+
+
+def test_a_height_in_feet_in_a_heading_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"'ws_300 \(ft\)' is in ft; write heights in metres, such as ws_91m"):
+        load(written(tmp_path, table("time,ws_300 (ft),ws_600 (ft)")))
+
+
+def test_a_height_is_no_code_for_a_missing_number(tmp_path: Path) -> None:
+    assert load(written(tmp_path, tidy("height", [100, 500, 999]))).heights.tolist() == [100, 500, 999]
+    without = tidy("height", [100, 500]) + "2020-06-01T05:00Z,-999,8\n"
+    assert load(written(tmp_path, without)).heights.tolist() == [100, 500]
+
+
+def test_cells_that_are_missing_and_cells_that_are_slips(tmp_path: Path) -> None:
+    text = "time,ws_10m,ws_100m\n" + "".join(f"2020-06-01T0{hour}:00Z,5,6\n" for hour in range(6))
+    missing = load(written(tmp_path, text.replace("00:00Z,5", "00:00Z,?").replace("01:00Z,5", "01:00Z,999")))
+    assert np.isnan(missing.speed[:2, 0]).all()
+    assert "1 speed is a code for a missing number (999)" in missing.notes
+    with pytest.raises(InvalidInput, match="line 2: '1_0' in column 'ws_10m' is not a number"):
+        load(written(tmp_path, text.replace("00:00Z,5", "00:00Z,1_0")))
+
+
 def test_tidy_rows_with_moving_heights(shared_data: Path) -> None:
     path = shared_data / "wind" / "ifs_macehead_20190517_hourly.csv"
     data = load(path)
