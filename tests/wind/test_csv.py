@@ -161,6 +161,13 @@ def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     assert [gap.hours for gap in data.gaps] == [1.0]
 
 
+def test_tabs_and_decimal_commas(tmp_path: Path) -> None:
+    text = "time\tws_10m\tws_100m\n" + "".join(f"2020-06-01 0{hour}:00\t5,25\t0,125\n" for hour in range(4))
+    assert load(written(tmp_path, text)).speed[0].tolist() == [5.25, 0.125]
+    with pytest.raises(InvalidInput, match="'5,250' in column 'ws_10m' is not a number"):  # 5.25 or 5250
+        load(written(tmp_path, text.replace("5,25", "5,250")))
+
+
 def test_tidy_rows(tmp_path: Path) -> None:
     text = "time,height,speed\n" + "".join(
         f"2020-06-01T0{hour}:00Z,{height},{hour + height / 100}\n" for hour in (1, 0, 2) for height in (100, 10, 50)

@@ -189,8 +189,10 @@ def read_table(file: WindFile) -> Table:
     text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
     found = tables.read_table(text, file.label)
     cells = [[str(cell) for cell in column] for column in found.cells]
-    if found.separator == ";":
-        cells = [[re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell) for cell in column] for column in cells]
+    if found.separator != ",":
+        # Who separates cells by semicolons writes decimal commas; elsewhere 1,234 may be a thousand metres.
+        decimal = r"^(-?\d+),(\d+)$" if found.separator == ";" else r"^(?!-?[1-9]\d{0,2},\d{3}$)(-?\d+),(\d+)$"
+        cells = [[re.sub(decimal, r"\1.\2", cell) for cell in column] for column in cells]
     return Table(found.label, found.names, cells, found.lines, found.comments)
 
 
