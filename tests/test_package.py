@@ -43,6 +43,15 @@ def test_no_name_hides_behind_a_module():
     assert modules.isdisjoint(exported)
 
 
+def test_the_tree_of_errors_names_all_of_them():
+    """All but what a module derives from one of its own, such as the reasons of a refusal."""
+    ours = {name for name, kind in vars(hc.errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py")))
+    found = re.findall(r"^class (\w+)\((\w+)", text, re.MULTILINE)
+    missing = [name for name, base in found if base in ours and not re.search(rf"── {name}\b", hc.errors.__doc__)]
+    assert not missing
+
+
 def test_errors_of_the_library_name_no_options_of_the_command_line():
     """They name parameters, which `holdcourse.cli.wording` turns into options."""
     found = []

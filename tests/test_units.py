@@ -24,6 +24,10 @@ ALL = sorted(unit for units in QUANTITIES.values() for unit in units if unit)
         ("1.234,5 Wh/m", Price(1234.5, "Wh", "m")),
         ("1,234.5 Wh/m", Price(1234.5, "Wh", "m")),
         ("1 000 Wh/m", Price(1000.0, "Wh", "m")),
+        ("12 345,5 Wh/m", Price(12345.5, "Wh", "m")),
+        ("1'234'567.5 Wh/m", Price(1234567.5, "Wh", "m")),
+        ("1\u202f000 Wh/m", Price(1000.0, "Wh", "m")),
+        ("5 1/min", Price(5.0, "", "min")),
         ("2kWh/°C", Price(2.0, "kWh", "°C")),
         ("3 kwh per K", Price(3.0, "kWh", "K")),
         ("1e-3 kWh/m", Price(0.001, "kWh", "m")),
@@ -44,6 +48,13 @@ def test_prices(text, found):
         ("nan kWh/m", "must begin with a number"),
         ("1,234 Wh/m", "'1,234' may be read in two ways"),
         ("1.2.3 Wh/m", "may be read in two ways"),
+        ("1,23.4 Wh/m", "'1,23.4' may be read in two ways"),
+        ("1.23,4 Wh/m", "may be read in two ways"),
+        ("12 3 Wh/m", "'12 3' may be read in two ways"),
+        ("1 0000 Wh/m", "'1 0000' may be read in two ways"),
+        ("1234 567 Wh/m", "'1234 567' may be read in two ways"),
+        ("1'23 Wh/m", "may be read in two ways"),
+        ("1 234'567 Wh/m", "may be read in two ways"),
         ("3 mw/m", "the unit 'mw' may be MW or mW; write which"),
         ("3 kWh/", "does not say what it is paid for"),
     ],
@@ -88,6 +99,11 @@ def test_a_number_alone_is_taken_as_it_is(number):
 def test_amounts_that_make_no_sense(value):
     with pytest.raises(InvalidInput, match="max_step"):
         amount(value, "m", "max_step")
+
+
+def test_a_one_over_a_unit_belongs_to_the_unit():
+    assert amount("5 1/min", "1/min", "it") == 5.0
+    assert amount("1 500 1/min", "1/min", "it") == 1500.0
 
 
 def test_units_by_other_names():

@@ -9,14 +9,19 @@
     ├── NoActionLeft          the limits leave no action to choose
     ├── Conflict              a repeated ask or tell says something else than before
     ├── DamagedFile           a saved state or record does not hold what was written
-    │   └── IncompleteRecord  a record is whole as far as it goes, and its newest events are missing
+    │   ├── IncompleteRecord  a record is whole as far as it goes, and its newest events are missing
+    │   └── ForeignRun        the file of a run holds another run; in `experiments.store`
     ├── LogError              a record could not be written or read; nothing was changed
     │   ├── DiskFull          (also an OSError) there is no room to write it; make room and try again
     │   ├── DatabaseUnreachable   the database of shared records does not answer; try again
     │   └── LeaseLost         another process holds the controller by now; that one answers
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
     ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
-    └── MissingExtra          (also an ImportError) an optional part is not installed
+    ├── MissingExtra          (also an ImportError) an optional part is not installed
+    ├── PlantLost             a bridge cannot reach its plant, or the plant does not obey; in `bridge.plant`
+    ├── Refusal               a service does not do what it was asked, with a class for each reason; in
+    │                         `service.core.refusals`
+    └── HttpRefusal           the same, by its HTTP status; in `service.http.errors`
 
 Every message names the offending value and the remedy.
 

@@ -62,7 +62,16 @@ OTHER_NAMES: dict[str, str] = {
 MONEY = ("EUR", "USD", "GBP", "NOK", "SEK", "DKK", "CHF", "PLN")
 MOST_ROUNDS = 1_000_000
 MOVES = ("change", "move", "switch", "start")  # what a price may be paid for each time
-NUMBER = re.compile(r"\s*([+-]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
+# Blanks and apostrophes belong to a number only where three digits follow: the 1 of "5 1/min" is one of the unit.
+NUMBER = re.compile(
+    r"\s*([+-]?(?:\d[\d.,]*(?:['\u00a0\u202f ]\d{3}(?!\d)[.,]?\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL
+)
+PLAIN = re.compile(r"[+-]?\d*[.,]?\d*(?:[eE][+-]?\d+)?")
+OPEN = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234 is 1.234 or 1234
+# Thousands in groups of three, as in tables.
+GROUPED = re.compile(
+    r"[+-]?[1-9]\d{0,2}(?:([' ])\d{3}(?:\1\d{3})*(?:[.,]\d*)?|(?:,\d{3})+\.\d*|(?:\.\d{3})+,\d*)(?:[eE][+-]?\d+)?"
+)
 
 
 @dataclass(frozen=True)
@@ -182,6 +191,7 @@ def price(text: str, what: str = "the price") -> Price:
             "'0.5 EUR per change'"
         )
     unit, each = (part.strip() for part in parts)
+    unit = "" if unit == "1" else unit  # 5 1/min
     return Price(number, known(unit) if unit else "", "change" if each.casefold() in MOVES else known(each))
 
 
@@ -237,26 +247,30 @@ def _number_and_rest(text: str, what: str) -> tuple[float, str]:
     found = NUMBER.fullmatch(text)
     if found is None:
         raise InvalidInput(f"{what}={text!r} must begin with a number")
+    rest = found[2].strip()
+    if re.match(r"[\d.,']", rest) and not re.match(r"1\s*/", rest):  # 12 3 m
+        raise _two_ways(text.removesuffix(rest.lstrip("0123456789.,' ")).strip(), text, what)
     number = _number(found[1].strip(), text, what)
     if not math.isfinite(number):
         raise InvalidInput(f"{what}={text!r} is too large to compute with; give a smaller number, or another unit")
-    return number, found[2].strip()
+    return number, rest
 
 
 def _number(written: str, text: str, what: str) -> float:
-    digits = re.sub(r"['\u00a0\u202f ]", "", written)
+    shown = re.sub(r"[\u00a0\u202f]", " ", written)
+    if OPEN.fullmatch(shown) or not (PLAIN.fullmatch(shown) or GROUPED.fullmatch(shown)):
+        raise _two_ways(written, text, what)
+    digits = re.sub(r"[' ]", "", shown)
     if "," in digits and "." in digits:  # the last one is the decimal sign
-        thousands, decimal = (",", ".") if digits.rfind(".") > digits.rfind(",") else (".", ",")
-        digits = digits.replace(thousands, "").replace(decimal, ".")
-    elif digits.count(",") == 1 and not re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", digits):
-        digits = digits.replace(",", ".")
-    try:
-        return float(digits)
-    except ValueError:
-        raise InvalidInput(
-            f"{what}={text!r}: {written!r} may be read in two ways; write the number without signs between thousands, "
-            "and with a point or a comma before decimals"
-        ) from None
+        digits = digits.replace("," if digits.rfind(".") > digits.rfind(",") else ".", "")
+    return float(digits.replace(",", "."))
+
+
+def _two_ways(written: str, text: str, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what}={text!r}: {written!r} may be read in two ways; write the number without signs between thousands, "
+        "and with a point or a comma before decimals"
+    )
 
 
 _FACTORS: dict[str, tuple[str, float]] = {

@@ -12,6 +12,7 @@ from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.tables.cells import checked_separator, read_table
 from holdcourse.tables.columns import find_column, split_name
 from holdcourse.tables.numbers import Signs, read_numbers
+from holdcourse.tables.sources import frame_table
 from holdcourse.tables.text import decoded, read_text
 from holdcourse.tables.times import read_times
 
@@ -101,8 +102,16 @@ def test_an_alphabet_that_is_none_of_these():
     assert decoded("č;1\n".encode("cp1250"), "plant.csv", "cp1250").text == "č;1\n"
     with pytest.raises(InvalidInput, match="encoding 'klingon' is not known"):
         decoded(b"a", "plant.csv", "klingon")
+    with pytest.raises(InvalidInput, match=r"encoding 'utf\\x00' is not known"):
+        decoded(b"a", "plant.csv", "utf\0")
     with pytest.raises(InvalidInput, match="not written in utf-16"):
         decoded(b"abc", "plant.csv", "utf-16")
+
+
+@pytest.mark.parametrize("single", [3, None, "ten", np.array(3.0)])
+def test_a_column_that_is_a_single_value_is_refused(single):
+    with pytest.raises(InvalidInput, match=r"column 'load' is .*, a single .*; give a list with a value for each row"):
+        frame_table({"time": [1, 2, 3], "load": single})
 
 
 def test_packed_text(tmp_path):
@@ -225,6 +234,77 @@ def test_the_hour_that_comes_twice():
     assert "1 in the hour that occurs twice are there only once" in note
 
 
+def test_a_line_that_was_written_twice_is_not_the_second_hour():
+    doubled = ["2020-10-25 01:50", "2020-10-25 02:00", "2020-10-25 02:10", "2020-10-25 02:10", "2020-10-25 02:20"]
+    expected = [f"2020-10-{rest}:00" for rest in ("24T23:50", "25T00:00", "25T00:10", "25T00:10", "25T00:20")]
+    assert local(doubled) == expected
+    assert local(doubled[::-1]) == expected[::-1]
+    both = [*doubled, "2020-10-25 02:00", "2020-10-25 02:10", "2020-10-25 03:00"]
+    assert local(both)[5:] == ["2020-10-25T01:00:00", "2020-10-25T01:10:00", "2020-10-25T02:00:00"]
+    hourly = ["2020-10-25 01:00", "2020-10-25 02:00", "2020-10-25 02:00", "2020-10-25 03:00"]
+    assert local(hourly) == [f"2020-10-{rest}:00:00" for rest in ("24T23", "25T00", "25T01", "25T02")]
+
+
+@pytest.mark.parametrize("minutes", [10, 30, 60])
+@pytest.mark.parametrize("zone", ["Europe/Oslo", "Australia/Sydney"])
+@pytest.mark.parametrize("layout", ["by time", "by turbine", "day by day", "newest first", "by turbine, newest first"])
+def test_the_hour_that_comes_twice_in_rows_of_several_turbines(minutes, zone, layout):
+    """Written by the library of time zones, read by ours, whatever the order of the rows is."""
+    from zoneinfo import ZoneInfo
+
+    start = datetime(2020, 4, 4, 12, tzinfo=UTC) if "Sydney" in zone else datetime(2020, 10, 24, 12, tzinfo=UTC)
+    moments = [start + timedelta(minutes=minutes * k) for k in range(30 * 60 // minutes)]
+    rows = [(moment, moment.astimezone(ZoneInfo(zone)), turbine) for moment in moments for turbine in "ABC"]
+    if "by turbine" in layout:
+        rows.sort(key=lambda row: row[2])
+    if layout == "day by day":
+        rows.sort(key=lambda row: (row[1].date(), row[2]))
+    if "newest" in layout:
+        rows.reverse()
+    times, _ = read_times([f"{row[1]:%d.%m.%Y %H:%M}" for row in rows], "time", "a.csv", timezone=zone, tidy=True)
+    assert times.tolist() == [row[0].replace(tzinfo=None) for row in rows]
+    with pytest.raises(InvalidInput, match=r"comes twice, in a night when clocks are set back.*timezone="):
+        read_times([f"{row[1]:%Y-%m-%d %H:%M}" for row in rows], "time", "a.csv", tidy=True)
+
+
+def test_rows_that_do_not_tell_which_hour_is_meant_are_refused():
+    by_clock = [f"2020-10-25 {clock}" for clock in ("01:30", "02:00", "02:00", "02:30", "02:30", "03:00", "03:30")]
+    with pytest.raises(
+        InvalidInput, match=r"line 3: .* comes twice in Europe/Oslo, and the order of the rows does not"
+    ):
+        local(by_clock)
+    clocks = ["01:00", "01:00", "02:00", "02:00", "02:00", "03:00", "03:00"]  # of two turbines, one missed an hour
+    with pytest.raises(
+        InvalidInput, match=r"put all rows of the first hour before those of the second, or write times"
+    ):
+        local([f"2020-10-25 {clock}" for clock in clocks], tidy=True)
+
+
+def test_rows_of_several_turbines_in_utc_are_not_taken_for_local():
+    times = [f"2020-10-25 {hour:02}:00" for hour in range(6) for _ in range(3)]
+    assert len(read_times(times, "time", "a.csv", tidy=True)[0]) == 18
+
+
+@pytest.mark.parametrize(
+    ("night", "back"),
+    [
+        ("2020-04-05", True),  # Sydney, Auckland
+        ("2020-10-04", False),  # Sydney
+        ("2020-09-27", False),  # Auckland
+        ("2020-11-01", True),  # New York
+        ("2020-03-08", False),  # New York
+        ("2020-03-29", False),  # Oslo
+    ],
+)
+def test_clocks_change_in_other_places_too(night, back):
+    clocks = ["00:30", "01:30", "02:30", "02:30", "03:30"] if back else ["00:30", "01:30", "03:30", "04:30", "05:30"]
+    words = "comes twice, in a night when clocks are set back" if back else "in a night when clocks are set forward"
+    with pytest.raises(InvalidInput, match=rf"{words}.*timezone="):
+        read_times([f"{night} {clock}" for clock in clocks], "time", "plant.csv")
+    other = str(np.datetime64(night) + 1)  # on the next day nothing changes
+    assert len(read_times([f"{other} {clock}" for clock in clocks], "time", "plant.csv")[0]) == 5
+
+
 def test_the_hour_that_is_missing():
     assert local(["2024-03-31 01:30", "2024-03-31 03:00"]) == ["2024-03-31T00:30:00", "2024-03-31T01:00:00"]
     with pytest.raises(
@@ -262,6 +342,9 @@ def test_a_year_of_local_times_in_order_is_a_year_of_hours(zone):
         (["2024-06-01T00:00Z", "2024-06-01T01:00"], "line 3: some times carry a zone"),
         (["1717200000", "171720360"], "line 3: the times look like seconds since 1970"),
         (["202406010000", "20240601010"], "line 3: '20240601010' is not a time like '202406010000'"),
+        (["2024-06-01T00:00+01:00", "0001-01-01T00:00+01:00"], r"line 3: 0001-01-01 00:00:00\+01:00 cannot be right"),
+        (["9999-12-31T23:30-01:00"], "line 2: .* cannot be right; correct it"),
+        (["2024-06-01T24:00:00", "9999-12-31T24:00:00"], "line 3: '9999-12-31T24:00:00' cannot be right; correct it"),
     ],
 )
 def test_times_that_are_open_or_wrong(cells, message):

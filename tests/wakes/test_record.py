@@ -47,6 +47,34 @@ def test_directions_of_several_turbines_are_averaged_over_north():
     assert np.isnan(found.power[1])  # a turbine did not report
 
 
+POWERS = {
+    "time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"],
+    "wd": [350.0, 10.0],
+    "ws": [8.0, 6.0],
+}
+
+
+@pytest.mark.parametrize(
+    ("header", "kw"),
+    [("P", 2.0), ("P [kW]", 2.0), ("P [MW]", 2000.0), ("P_MW", 2000.0), ("P (W)", 0.002), ("P (total)", 2.0)],
+)
+def test_powers_are_in_the_unit_that_their_header_names(header, kw):
+    assert read_record(POWERS | {header: [2.0, 2.0]}, power=header).power == pytest.approx([kw, kw])
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("P [kWh]", r"'P .kWh.' is in kWh, which is no power; convert it to kW"),
+        ("P [hp]", "is in hp, which is no power; convert it to kW"),
+        ("P [mw]", "may be MW or mW; write which"),
+    ],
+)
+def test_what_is_no_power_is_refused(header, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_record(POWERS | {header: [2.0, 2.0]}, power=header)
+
+
 def test_a_row_for_each_turbine_and_time():
     table = {
         "time": ["2020-01-01T00:00Z", "2020-01-01T00:00Z", "2020-01-01T00:10Z", "2020-01-01T00:10Z"],
@@ -166,6 +194,23 @@ def test_a_drift_is_a_distribution_and_wider_in_weak_wind():
     assert (drift.error[:, 0] > drift.error[:, 6]).all()
     again = hc.wakes.Drift.from_data(drift.to_data())
     np.testing.assert_allclose(again.turns, drift.turns, atol=1e-7)
+
+
+@pytest.mark.parametrize("turbines", [1, 2])
+def test_the_hour_that_comes_twice_is_two_hours(turbines):
+    """Six hours of Oslo's clock, 25 October 2020, in steps of ten minutes; a row for each turbine and time."""
+    clocks = [f"{hour:02}:{minute:02}" for hour in (0, 1, 2, 2, 3, 4) for minute in range(0, 60, 10)]
+    rows = {
+        "time": [f"2020-10-25 {clock}" for clock in clocks for _ in range(turbines)],
+        "wd": [200.0 + k for k in range(36) for _ in range(turbines)],
+        "ws": [8.0] * 36 * turbines,
+    }
+    found = read_record(rows, timezone="Europe/Oslo")
+    assert (found.time == minutes(36, begin="2020-10-24T22:00")).all()
+    np.testing.assert_allclose(found.direction, 200.0 + np.arange(36))
+    assert found.coverage == 1.0
+    with pytest.raises(InvalidInput, match=r"comes twice, in a night when clocks are set back.*timezone="):
+        read_record(rows)
 
 
 def test_directions_may_be_counted_from_minus_180_and_turbines_have_rows_of_their_own():

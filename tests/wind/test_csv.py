@@ -117,6 +117,21 @@ def test_local_time_shows_when_clocks_change(tmp_path: Path) -> None:
     assert not load(written(tmp_path, text), timezone="Europe/Oslo").gaps
 
 
+@pytest.mark.parametrize("by_height", [False, True])
+def test_tidy_rows_when_clocks_change(tmp_path: Path, by_height: bool) -> None:
+    local = ["00:00", "01:00", "02:00", "02:00", "03:00", "04:00"]
+    rows = [(hour, clock, height) for hour, clock in enumerate(local) for height in (10, 100)]
+    if by_height:
+        rows.sort(key=lambda row: row[2])
+    text = "".join(f"2020-10-25T{clock},{height},{hour + height / 100}\n" for hour, clock, height in rows)
+    path = written(tmp_path, "time,height,speed\n" + text)
+    oslo = load(path, timezone="Europe/Oslo")
+    np.testing.assert_array_equal(oslo.time, np.datetime64("2020-10-24T22:00", "s") + 3600 * np.arange(6))
+    np.testing.assert_allclose(oslo.speed, [[hour + 0.1, hour + 1.0] for hour in range(6)])
+    with pytest.raises(InvalidInput, match=r"comes twice.*timezone="):
+        load(path)
+
+
 def test_ways_to_write_a_time(tmp_path: Path) -> None:
     expected = np.datetime64("2020-06-01T00:00", "s") + 3600 * np.arange(3)
     for cells in (
@@ -146,6 +161,13 @@ def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     assert [gap.hours for gap in data.gaps] == [1.0]
 
 
+def test_tabs_and_decimal_commas(tmp_path: Path) -> None:
+    text = "time\tws_10m\tws_100m\n" + "".join(f"2020-06-01 0{hour}:00\t5,25\t0,125\n" for hour in range(4))
+    assert load(written(tmp_path, text)).speed[0].tolist() == [5.25, 0.125]
+    with pytest.raises(InvalidInput, match="'5,250' in column 'ws_10m' is not a number"):  # 5.25 or 5250
+        load(written(tmp_path, text.replace("5,25", "5,250")))
+
+
 def test_tidy_rows(tmp_path: Path) -> None:
     text = "time,height,speed\n" + "".join(
         f"2020-06-01T0{hour}:00Z,{height},{hour + height / 100}\n" for hour in (1, 0, 2) for height in (100, 10, 50)
@@ -154,6 +176,67 @@ def test_tidy_rows(tmp_path: Path) -> None:
     assert data.heights.tolist() == [10.0, 50.0, 100.0]
     np.testing.assert_allclose(data.speed, [[h + 0.1, h + 0.5, h + 1.0] for h in range(3)])
     assert "tidy" in data.source
+
+
+def tidy(heading: str, heights: list[float], comment: str = "") -> str:
+    rows = [(hour, height) for hour in range(6) for height in heights]
+    return f"{comment}time,{heading},speed\n" + "".join(f"2020-06-01T0{hour}:00Z,{height},8\n" for hour, height in rows)
+
+
+@pytest.mark.parametrize(
+    ("heading", "factor"),
+    [
+        ("height", 1.0),
+        ("height_m", 1.0),
+        ("Height (m agl)", 1.0),
+        ("height (above ground)", 1.0),
+        ("z [gpm]", 1.0),
+        ("altitude (AGL)", 1.0),
+        ("height_ft", 0.3048),
+        ("height (ft)", 0.3048),
+        ("Height in feet", 0.3048),
+        ("height_km_agl", 1000.0),
+        ("alt [km]", 1000.0),
+    ],
+)
+def test_heights_are_in_the_unit_that_their_heading_names(tmp_path: Path, heading: str, factor: float) -> None:
+    given = [100 / factor, 300 / factor]
+    data = load(written(tmp_path, tidy(heading, given)))
+    np.testing.assert_allclose(data.heights, [100.0, 300.0])
+    assert any("heights are in" in note for note in data.notes) == (factor != 1.0)
+
+
+def test_a_unit_of_heights_in_the_comments(tmp_path: Path) -> None:
+    data = load(written(tmp_path, tidy("height", [300, 600], "#height;height above ground;ft\n")))
+    np.testing.assert_allclose(data.heights, [91.44, 182.88])
+
+
+@pytest.mark.parametrize("heading", ["height (yd)", "height_miles", "height (hPa)", "height (100 ft)", "height_m (ft)"])
+def test_units_of_heights_that_cannot_be_converted_are_refused(tmp_path: Path, heading: str) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"the heights in column .* are in .*; convert them, and name the column like"
+    ):
+        load(written(tmp_path, tidy(heading, [100, 300])))
+
+
+def test_a_height_in_feet_in_a_heading_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"'ws_300 \(ft\)' is in ft; write heights in metres, such as ws_91m"):
+        load(written(tmp_path, table("time,ws_300 (ft),ws_600 (ft)")))
+
+
+def test_a_height_is_no_code_for_a_missing_number(tmp_path: Path) -> None:
+    assert load(written(tmp_path, tidy("height", [100, 500, 999]))).heights.tolist() == [100, 500, 999]
+    without = tidy("height", [100, 500]) + "2020-06-01T05:00Z,-999,8\n"
+    assert load(written(tmp_path, without)).heights.tolist() == [100, 500]
+
+
+def test_cells_that_are_missing_and_cells_that_are_slips(tmp_path: Path) -> None:
+    text = "time,ws_10m,ws_100m\n" + "".join(f"2020-06-01T0{hour}:00Z,5,6\n" for hour in range(6))
+    missing = load(written(tmp_path, text.replace("00:00Z,5", "00:00Z,?").replace("01:00Z,5", "01:00Z,999")))
+    assert np.isnan(missing.speed[:2, 0]).all()
+    assert "1 speed is a code for a missing number (999)" in missing.notes
+    with pytest.raises(InvalidInput, match="line 2: '1_0' in column 'ws_10m' is not a number"):
+        load(written(tmp_path, text.replace("00:00Z,5", "00:00Z,1_0")))
 
 
 def test_tidy_rows_with_moving_heights(shared_data: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,7 @@ def test_the_default_gives_the_published_errors():
 
 def test_csv_with_runs_or_leads(tmp_path):
     said = made_up(runs=20)
+    said = replace(said, speed=np.maximum(said.speed, 0.0))  # no forecaster says less than a calm
     text = [str(time) for time in said.time.astype("datetime64[s]")]
     issued = (said.time - (3600 * said.lead).astype("timedelta64[s]")).astype("datetime64[s]")
     runs = ["issued,time,ws_100m,ws_250m"]
@@ -97,6 +99,57 @@ def test_open_meteo(tmp_path):
     path.write_text('{"error": true}')
     with pytest.raises(DamagedFile, match="not an answer of Open-Meteo"):
         read_forecasts(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["-7", "8"], "the speed -7 m/s is negative"),
+        (["400", "8"], "on average and up to 400.0 are too high for m/s, .*; name it in the headings, such as ws_100m"),
+        (["36", "30"], "too high for m/s, and the file names no unit; name it in the headings, such as ws_100m .km/h."),
+    ],
+)
+def test_speeds_that_cannot_be_are_refused_as_in_wind(tmp_path, rows, message):
+    path = tmp_path / "runs.csv"
+    times = ("2020-01-01T00:00Z,1", "2020-01-01T01:00Z,1")
+    path.write_text("time,lead,ws_100m\n" + "".join(f"{t},{row}\n" for t, row in zip(times, rows, strict=True)))
+    with pytest.raises(InvalidInput, match=message):
+        read_forecasts(path)
+    path.write_text("time,lead,ws_100m [m/s]\n2020-01-01T00:00Z,1,400\n")
+    with pytest.raises(DamagedFile, match=r"a speed of 400 m/s is not a wind speed; .* \(name it in the headings"):
+        read_forecasts(path)
+
+
+def test_a_unit_in_the_comments_of_forecasts_is_obeyed(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("#ws_100m;wind speed;km/h\ntime,lead,ws_100m\n2020-01-01T00:00Z,1,36\n2020-01-01T01:00Z,1,-999\n")
+    (found,) = read_forecasts(path)
+    assert found.speed[0].tolist() == pytest.approx([10.0])
+    assert np.isnan(found.speed[1, 0])
+
+
+@pytest.mark.parametrize("cells", [["x"], None, 5, [[1.0]], [True, "y"], {"a": 1}])
+def test_an_odd_answer_of_open_meteo_is_refused_in_a_line(tmp_path, cells):
+    path = tmp_path / "answer.json"
+    hourly = {"time": ["2020-01-01T00:00"], "wind_speed_120m_previous_day1": cells}
+    path.write_text(json.dumps({"hourly": hourly, "utc_offset_seconds": 0}))
+    with pytest.raises(DamagedFile, match=r"answer\.json") as caught:
+        read_forecasts(path)
+    assert "\n" not in str(caught.value)
+    path.write_text(
+        json.dumps({"hourly": hourly | {"wind_speed_120m_previous_day1": [5.0]}, "utc_offset_seconds": "x"})
+    )
+    with pytest.raises(DamagedFile, match=r"answer\.json cannot be read"):
+        read_forecasts(path)
+
+
+def test_a_broken_grib_is_refused_in_a_line(tmp_path):
+    pytest.importorskip("cfgrib", reason="needs cfgrib and eccodes: pip install 'holdcourse[wind]'")
+    path = tmp_path / "open.grib2"
+    path.write_bytes(b"GRIB\x00\x00\x00\x02" + bytes(range(200)))
+    with pytest.raises(HoldcourseError, match=r"open\.grib2") as caught:
+        read_forecasts(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_ecmwf_open_data(tmp_path):

@@ -18,6 +18,7 @@ from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.physics import (
     EnergyCosts,
     PowerCurve,
+    UnitWarning,
     curve_family,
     paper_curve,
     read_curve,
@@ -127,6 +128,52 @@ def test_family_from_csv(tmp_path, family):
     assert replace(found, name="family").digest == family.digest
     path.write_text("speed,power,altitude\n3,0,100\n8,40,200\n")  # other columns are no family
     assert read_curve(path).altitudes is None
+
+
+@pytest.mark.parametrize(
+    ("header", "most"),
+    [
+        ("speed (m/s),power 100 m (kW),power 200 m (kW)", 200.0),
+        ("speed [m/s],100 m [MW],200 m [MW]", 200_000.0),
+        ("speed,P_100m_kW,P_200m_kW", 200.0),
+        ("speed,power 100 m (kW),power 200 m (W)", 20.0),
+        ("speed,100m (W),200m (W)", 0.2),
+    ],
+)
+def test_a_family_may_name_its_unit(tmp_path, header, most):
+    path = tmp_path / "family.csv"
+    path.write_text(f"{header}\n4,0,0\n10,20,200\n25,20,200\n")
+    found = read_curve(path)
+    assert found.altitudes.tolist() == [100, 200]
+    assert found.largest_power == pytest.approx(most)
+
+
+def test_a_family_of_unlikely_powers_is_a_warning(tmp_path):
+    path = tmp_path / "family.csv"
+    path.write_text("speed,100 m,200 m\n4,0,0\n10,60000,65000\n25,60000,65000\n")
+    with pytest.warns(UnitWarning, match=r"65000 kW at most, which is unlikely.*speed \(m/s\),100 m \(W\)") as raised:
+        read_curve(path)
+    assert raised[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (
+            "speed,power (kW),power 200 m (kW)",
+            "'power (kW)' and 'power 200 m (kW)' in the header may both be the power",
+        ),
+        ("speed,power 100 ft (kW),power 200 ft (kW)", "name the altitude of each column in metres"),
+        ("speed,power (kW),losses_kW", "keep one of them"),
+        ("speed,100 m (kW),200 m", "'200 m' in the header says no unit of power, and others do"),
+    ],
+)
+def test_a_second_column_of_powers_is_never_dropped(tmp_path, header, words):
+    path = tmp_path / "family.csv"
+    path.write_text(f"{header}\n4,0,0\n10,20,200\n25,20,200\n")
+    with pytest.raises(InvalidInput) as caught:
+        read_curve(path)
+    assert words in str(caught.value)
 
 
 def test_family_between_its_altitudes(family):

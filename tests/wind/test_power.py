@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.physics import UnitWarning, movement_cost, paper_curve, read_curve, table_curve
+from holdcourse.wind.physics import UnitWarning, movement_cost, paper_curve, read_curve, table_curve, wind_world
 
 speeds = st.floats(0, 40)
 
@@ -141,6 +141,18 @@ def test_movement_costs():
     for bad in ("free", -1.0, 0.0, np.nan, "20", "20 EUR/m", "20 Wh/s", "-20 Wh/m", "20 Wh per change"):
         with pytest.raises(InvalidInput):
             movement_cost(bad)
+
+
+def test_a_pair_of_prices_is_of_the_same_machine():
+    time = np.arange("2020-01-01T00", "2020-01-01T03", dtype="datetime64[h]")
+
+    def prices(movement):
+        world = wind_world(time, [100.0, 200.0], np.full((3, 2), 8.0), curve=paper_curve(9.0), movement=movement)
+        return world.climb, world.sink
+
+    assert prices("paper") == pytest.approx((0.2025, 0.2025))
+    assert prices(("paper", "paper")) == prices("paper")
+    assert prices(("physical", 0.5)) == pytest.approx((0.2025 / 60, 0.5))
 
 
 def test_machines_of_the_same_name_are_told_apart():

@@ -128,6 +128,29 @@ def test_a_single_height_and_units_of_others(tmp_path):
         load(stochastic)
 
 
+def test_a_negative_speed_is_an_error_and_a_code_is_missing(tmp_path):
+    text = SERIES.format(dims="[time, height]")
+    with pytest.raises(InvalidInput, match="the speed -2 m/s is negative; leave missing values empty"):
+        load(write(tmp_path, text.replace("[2, 6]", "[-2, 6]")))
+    found = load(
+        write(tmp_path, text.replace("[2, 6]", "[-999, 6]").replace("[3, 3.3]", "[-1.0e+20, 3.3]")), max_missing=0.5
+    )
+    assert np.array_equal(np.isnan(found.speed), [[False, False], [True, False], [True, False]])
+    assert "2 speeds are codes for a missing number (-1e+20, -999)" in found.notes
+
+
+@pytest.mark.parametrize("unit", ["m/s", "km/h"])
+def test_codes_in_netcdf_are_those_of_the_file(tmp_path, unit):
+    speeds = np.array([[-99.9, 7.0], [-0.0005, 6.0], [3.0, 3.3]], dtype=np.float32).astype(np.float64)
+    wind = {"wind_speed": (("time", "height"), speeds, {"units": unit})}
+    found = load(profiles(tmp_path / "wind.nc", **wind), max_missing=0.5)
+    assert np.isnan(found.speed[0, 0])
+    assert found.speed[1, 0] == 0.0  # a calm that packing rounded
+    wind = {"wind_speed": (("time", "height"), np.where(speeds == 3.0, -3.6, speeds), {"units": unit})}
+    with pytest.raises(InvalidInput, match="is negative"):
+        load(profiles(tmp_path / "wind.nc", **wind), max_missing=0.5)
+
+
 def test_the_command_line_takes_it_for_wind(tmp_path):
     path = write(tmp_path, SERIES.format(dims="[time, height]"))
     done = CliRunner().invoke(app, ["data", "info", str(path), "--json"])

@@ -70,7 +70,7 @@ def frame_table(frame: Any, label: str = "the table") -> Table:
     if index is not None and hasattr(index, "tz") and hasattr(frame, "columns"):  # times in the index of pandas
         columns[str(index.name or "time")] = list(index)
     if isinstance(frame, Mapping):
-        columns |= {str(name): list(values) for name, values in frame.items()}
+        columns |= {str(name): _listed(values, str(name), label) for name, values in frame.items()}
     elif hasattr(frame, "column_names") and hasattr(frame, "to_pydict"):  # pyarrow
         columns |= {str(name): values for name, values in frame.to_pydict().items()}
     elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):  # pandas and polars
@@ -90,6 +90,19 @@ def frame_table(frame: Any, label: str = "the table") -> Table:
         raise InvalidInput(f"{label} has no rows; give at least one")
     cells = [_cells(values, name, label) for name, values in columns.items()]
     return Table(label, list(columns), cells, list(range(lengths.pop())), unit="row")
+
+
+def _listed(values: Any, name: str, label: str) -> list[Any]:
+    """Return the values of a column of a dict as a list."""
+    try:
+        if not isinstance(values, str | bytes):  # whose letters would be taken for rows
+            return list(values)
+    except TypeError:
+        pass
+    raise InvalidInput(
+        f"{label}: column {name!r} is {values!r:.40}, a single {type(values).__name__}; give a list with a value for "
+        "each row"
+    )
 
 
 def _cells(values: Iterable[Any], name: str, label: str) -> list[Cell]:

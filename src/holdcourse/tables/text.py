@@ -146,12 +146,12 @@ def decoded(raw: bytes, label: str, encoding: str | None = None) -> Text:
     if encoding is not None:
         try:
             return Text(raw.decode(encoding).removeprefix("\ufeff"), encoding)
-        except LookupError:
+        except UnicodeError as error:
+            raise InvalidInput(f"{label} is not written in {encoding} ({error}); try another encoding=") from None
+        except (LookupError, ValueError):  # a zero in the name is a ValueError
             raise InvalidInput(
                 f"encoding {encoding!r} is not known; write it like encoding=utf-8, utf-16 or cp1252"
             ) from None
-        except UnicodeError as error:
-            raise InvalidInput(f"{label} is not written in {encoding} ({error}); try another encoding=") from None
     named = next((name for mark, name in MARKS if raw.startswith(mark)), None) or _unmarked(raw)
     if named is not None:
         try:

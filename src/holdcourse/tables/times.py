@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import timezone as fixed_zone
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
@@ -18,6 +19,11 @@ from holdcourse.errors import InvalidInput
 Times: TypeAlias = NDArray[np.datetime64]  # seconds, UTC
 
 HOUR = 3600  # seconds
+
+# Sunday nights in which clocks change, as month, first and last day: in Europe, North America, Australia, New Zealand
+# and Chile.
+SET_BACK = ((10, 25, 31), (11, 1, 7), (4, 1, 7))
+SET_FORWARD = ((3, 25, 31), (3, 8, 14), (10, 1, 7), (9, 24, 30), (9, 1, 7))
 
 _EPOCH = datetime(1970, 1, 1)
 # Days by number that can be taken for each other all stand here: what fits two of them is refused.
@@ -61,13 +67,13 @@ def read_times(
     known_utc
         Times without a zone are UTC, as the file says elsewhere.
     tidy
-        Rows repeat their times.
+        Rows repeat their times, one for each turbine or height.
     """
     place = at or (lambda row: label)
     parsed = _parsed(cells, place, time_format)
     aware = [moment.tzinfo is not None for moment in parsed]
     if all(aware):
-        seconds = [(moment.astimezone(UTC).replace(tzinfo=None) - _EPOCH).total_seconds() for moment in parsed]
+        seconds = [_seconds(moment, row, place) for row, moment in enumerate(parsed)]
         needless = "" if timezone is None else f" (timezone={timezone} was not needed)"
         return _as_times(seconds), f"times carry their zone{needless}; shown in UTC"
     if any(aware):
@@ -78,7 +84,7 @@ def read_times(
         )
     words = set(re.findall(r"[a-z]+", column.lower()))
     if timezone is not None:
-        times, unsure = _from_zone(parsed, timezone, tidy, place)
+        times, unsure = _from_zone(parsed, timezone, place)
         noted = (
             f"; {unsure} in the hour that occurs twice are there only once, and were read as before the change"
             if unsure
@@ -92,7 +98,7 @@ def read_times(
         raise InvalidInput(
             f"{label}: the column {column!r} contains local times; give their zone, such as timezone=Europe/Oslo"
         )
-    _require_no_clock_change(np.unique(naive) if tidy else naive, label)
+    _require_no_clock_change(naive, label, tidy)
     return naive, "times carry no zone: read as UTC (timezone= for another)"
 
 
@@ -111,6 +117,9 @@ def _parsed(
         cells = [cell if match is None else f"{match[1]}00{match[2]}" for cell, match in zip(cells, ended, strict=True)]
         began = _parsed(cells, place, time_format)
         day = timedelta(days=1)
+        for row, match in enumerate(ended):
+            if match and began[row].date() == date.max:  # no day follows it
+                raise InvalidInput(f"{place(row)}: {str(given[row])[:40]!r} cannot be right; correct it")
         return [moment + day if match else moment for moment, match in zip(began, ended, strict=True)]
     if time_format is not None:
         if not any(year in time_format for year in _YEARS):
@@ -145,6 +154,14 @@ def _parsed(
         f"{place(bad)}: {cells[bad][:40]!r} is not a time; write times like 2020-06-30T12:00Z, or give their format "
         "with time_format="
     )
+
+
+def _seconds(moment: datetime, row: int, place: Callable[[int], str]) -> float:
+    """Return the seconds since 1970 of a time that carries its zone."""
+    try:
+        return (moment.astimezone(UTC).replace(tzinfo=None) - _EPOCH).total_seconds()
+    except OverflowError:  # before the year 1 or after 9999 in UTC
+        raise InvalidInput(f"{place(row)}: {moment} cannot be right; correct it") from None
 
 
 def _iso(cells: Sequence[str]) -> list[datetime]:
@@ -227,12 +244,10 @@ def zone_of(timezone: str) -> tzinfo:
         raise InvalidInput(f"timezone {timezone!r} is not known; write it like UTC, Europe/Oslo or +01:00") from None
 
 
-def _from_zone(
-    moments: Sequence[datetime], timezone: str, tidy: bool, place: Callable[[int], str]
-) -> tuple[Times, int]:
+def _from_zone(moments: Sequence[datetime], timezone: str, place: Callable[[int], str]) -> tuple[Times, int]:
     """Return local times in UTC, and how many stand once in an hour that comes twice."""
     zone = zone_of(timezone)
-    folds, unsure = ([0] * len(moments), 0) if tidy else _folds(moments, zone, timezone, place)
+    folds, unsure = _folds(moments, zone, timezone, place)
     seconds = []
     for row, (moment, fold) in enumerate(zip(moments, folds, strict=True)):
         try:
@@ -253,73 +268,149 @@ def _from_zone(
 def _folds(
     moments: Sequence[datetime], zone: tzinfo, timezone: str, place: Callable[[int], str]
 ) -> tuple[list[int], int]:
-    """Return which of the two hours each time of an autumn night stands in: the second begins where times go back."""
-    folds = [0] * len(moments)
-    twice = [row for row, moment in enumerate(moments) if _comes_twice(moment, zone)]
+    """Return which of the two hours each time of an autumn night stands in, and how many times stand once.
+
+    The second hour begins where times go back. That is looked for in each stretch of rows that are in order of time: a
+    file may hold one after the other, such as one for each turbine.
+    """
+    twice = {moment for moment in set(moments) if _comes_twice(moment, zone)}
     if not twice:
-        return folds, 0
-    nights: dict[object, list[int]] = {}
-    for row in twice:
-        nights.setdefault(moments[row].date(), []).append(row)
-    amid = set(twice)
-    once = [moment for row, moment in enumerate(moments) if row not in amid]
-    rising = all(one <= other for one, other in itertools.pairwise(once))
-    falling = not rising and all(one >= other for one, other in itertools.pairwise(once))
-    unsure = 0
-    for rows in nights.values():
-        order = rows[::-1] if falling else rows
-        here = [moments[row] for row in order]
-        fold = 0
-        for k, row in enumerate(order):
-            fold = 1 if k and here[k] <= here[k - 1] else fold
-            folds[row] = fold
-        unsure += len(here) if not fold else 0
-    utc = [m.replace(tzinfo=zone, fold=fold).astimezone(UTC) for m, fold in zip(moments, folds, strict=True)]
-    if all(one <= other for one, other in itertools.pairwise(utc[::-1] if falling else utc)):
-        return folds, unsure
-    for rows in nights.values():  # in no order: which hour is meant can only be told where each time stands once
-        here = [moments[row] for row in rows]
-        if len(set(here)) < len(here):
+        return [0] * len(moments), 0
+    once = [moment for moment in moments if moment not in twice]
+    rows_of = Counter(once)
+    most = max(rows_of.values(), default=1)
+    falls = sum(one > other for one, other in itertools.pairwise(once))
+    rises = sum(one < other for one, other in itertools.pairwise(once))
+    falling = falls > rises or (falls == rises and bool(once) and moments[0] > moments[-1])
+    folds, stretches = _stretches(moments, twice, falling=falling)
+    # Rows of several turbines may come day by day, so there may be a stretch for each of them on each day.
+    if len(stretches) > (1 if most == 1 else most * len({moment.date() for moment in once})):
+        return _in_no_order(moments, twice, _commonest(once), timezone, place)
+    unsure: set[datetime] = set()
+    step = _usual_step(moments)
+    for rows in stretches:
+        usual = _commonest([moments[row] for row in rows if moments[row] not in twice])
+        nights: dict[date, list[int]] = {}
+        for row in rows:
+            if moments[row] in twice:
+                nights.setdefault(moments[row].date(), []).append(row)
+        for night in nights.values():
+            if not any(folds[row] for row in night):
+                slow = step is None or step >= _set_back_by(moments[night[0]], zone)
+                second = _second_hour([moments[row] for row in night], usual, slow)
+                if second is None:
+                    raise InvalidInput(
+                        f"{place(night[0])}: {moments[night[0]]} occurs twice in {timezone}, and the order of the rows "
+                        "does not tell which is which; put all rows of the first hour before those of the second, or "
+                        "write times with their zone (2020-10-25T02:00+01:00)"
+                    )
+                for row in night[second:]:
+                    folds[row] = 1
+                unsure |= {moments[row] for row in night} if second == len(night) else set()
+    return folds, len(unsure)
+
+
+def _stretches(
+    moments: Sequence[datetime], twice: Collection[datetime], *, falling: bool
+) -> tuple[list[int], list[list[int]]]:
+    """Return the hours that a step back in a night tells, and the rows by stretches in order of time."""
+    folds = [0] * len(moments)
+    stretches: list[list[int]] = [[]]
+    before: datetime | None = None
+    second = False
+    for row in reversed(range(len(moments))) if falling else range(len(moments)):
+        now = moments[row]
+        back = before is not None and now < before
+        amid = before is not None and now in twice and before in twice and now.date() == before.date()
+        if back and (second or not amid):
+            stretches.append([])
+            second = False
+        else:
+            second = amid and (second or back)
+        folds[row] = int(second)
+        stretches[-1].append(row)
+        before = now
+    return folds, stretches
+
+
+def _second_hour(here: Sequence[datetime], usual: int, slow: bool) -> int | None:
+    """Return where the second hour begins in a night without a step back; its length: nowhere; None: it is open.
+
+    Slow readings, one in an hour at most, stand twice at one time of the clock. Of faster ones, equal neighbours are a
+    line that was written twice, unless all of them are.
+    """
+    counts = set(Counter(here).values())
+    if len(set(here)) == 1 and slow and len(here) > usual:
+        return usual if usual == 1 or len(here) == 2 * usual else None
+    return None if len(set(here)) > 1 and counts == {2 * usual} else len(here)
+
+
+def _usual_step(moments: Sequence[datetime]) -> timedelta | None:
+    steps = sorted(other - one for one, other in itertools.pairwise(sorted(set(moments))))
+    return steps[len(steps) // 2] if steps else None
+
+
+def _commonest(moments: Sequence[datetime]) -> int:
+    """Return how many rows a time has, as a rule."""
+    counts = Counter(Counter(moments).values())
+    return counts.most_common(1)[0][0] if counts else 1
+
+
+def _in_no_order(
+    moments: Sequence[datetime], twice: Collection[datetime], usual: int, timezone: str, place: Callable[[int], str]
+) -> tuple[list[int], int]:
+    """Return the first hour for all: which one is meant can only be told where each time stands as often as others."""
+    counts = Counter(moment for moment in moments if moment in twice)
+    for row, moment in enumerate(moments):
+        if counts[moment] > usual:
             raise InvalidInput(
-                f"{place(rows[0])}: {here[0]} occurs twice in {timezone}, and the rows are not in the order of time "
-                "that would tell which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
+                f"{place(row)}: {moment} occurs twice in {timezone}, and the rows are not in the order of time that "
+                "would tell which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
             )
-    return [0] * len(moments), len(twice)
+    return [0] * len(moments), len(counts)
 
 
 def _comes_twice(moment: datetime, zone: tzinfo) -> bool:
+    return _set_back_by(moment, zone) > timedelta(0)
+
+
+def _set_back_by(moment: datetime, zone: tzinfo) -> timedelta:
+    """Return by how much the clock is set back where this time comes twice; 0 or less where it does not."""
     first, second = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
-    return first is not None and second is not None and first > second
+    return timedelta(0) if first is None or second is None else first - second
 
 
 def _as_times(seconds: Sequence[float]) -> Times:
     return np.round(np.array(seconds)).astype(np.int64).astype("datetime64[s]")
 
 
-def _require_no_clock_change(times: Times, label: str) -> None:
+def _require_no_clock_change(times: Times, label: str, tidy: bool) -> None:
     """Raise where times without a zone skip or repeat an hour when clocks change: they are local times."""
     unique, counts = np.unique(times, return_counts=True)
-    for moment in unique[counts > 1]:
-        if _clock_change(moment, months=(10, 11)):
-            raise InvalidInput(
-                f"{label}: {moment} occurs twice, in a night when clocks are set back, so these may be local times; "
-                "give timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
-            )
+    more = np.flatnonzero(counts > (counts.min() if tidy else 1))
+    night = more[[_is_in(moment, SET_BACK) for moment in unique[more]]]
+    # Rows of several turbines or heights repeat every time: an hour came twice where there are more than on other days.
+    usual = np.delete(counts, night).max() if tidy else 1
+    for moment in unique[night[counts[night] > usual]]:
+        raise InvalidInput(
+            f"{label}: {moment} occurs twice, in a night when clocks are set back, so these may be local times; "
+            "give timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
+        )
     steps: NDArray[np.int64] = np.diff(unique).astype(np.int64)
     if not len(steps) or np.median(steps) > HOUR:
         return
     missing = HOUR + np.median(steps)
     for moment in unique[1:][(steps == missing)]:
-        if _clock_change(moment, months=(3,)):
+        if _is_in(moment, SET_FORWARD):
             raise InvalidInput(
                 f"{label}: the hour before {moment} is missing, in a night when clocks are set forward, so these may "
                 "be local times; give timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
             )
 
 
-def _clock_change(moment: np.datetime64, months: tuple[int, ...]) -> bool:
-    """Return a Sunday night in which clocks change in Europe (last of March, October) or America (March, November)."""
+def _is_in(moment: np.datetime64, nights: Sequence[tuple[int, int, int]]) -> bool:
+    """Return whether a time lies in one of these Sunday nights, each a month and the days between which it lies."""
     when = moment.astype(datetime)
-    last = when.day > 24 and when.month in (3, 10)
-    american = (when.month == 3 and 8 <= when.day <= 14) or (when.month == 11 and when.day <= 7)
-    return when.month in months and when.weekday() == 6 and when.hour <= 3 and (last or american)
+    if when.weekday() != 6 or when.hour > 3:
+        return False
+    return any(when.month == month and first <= when.day <= last for month, first, last in nights)

@@ -26,6 +26,7 @@ from holdcourse.tables.columns import find_column, has_column, listed, split_nam
 from holdcourse.tables.numbers import Signs, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.times import read_times
+from holdcourse.units import factor, quantity
 from holdcourse.wakes.table import EnergyTable
 
 Array: TypeAlias = NDArray[np.float64]
@@ -38,6 +39,8 @@ FASTEST = 60.0  # m/s
 FEWEST = 2
 WHOLE = 0.995  # of the time: what covers less has gaps worth a word
 MISSING = "Leave the cell empty if it is missing"
+# What may stand in brackets behind a power and is no unit of it.
+OF_POWER = frozenset(("total", "sum", "net", "gross", "active", "mean", "avg", "average", "farm"))
 
 
 def turned(before: ArrayLike, after: ArrayLike) -> Array:
@@ -277,7 +280,7 @@ def read_record(
         Columns; of several, such as one per turbine, the mean is taken, of directions over the circle. Rows of one time
         are averaged too: a row for each turbine and time is fine. Default: columns with usual names.
     power
-        Columns of power, kW, that are summed up over the farm.
+        Columns of power that are summed up over the farm; kW unless the header says otherwise: ``P [MW]``.
     time
         Column of the time; default one with a usual name.
     timezone, time_format, separator, decimal, encoding
@@ -333,6 +336,8 @@ def read_record(
                     f"{label}: no direction in column {header!r} is above {there.max():.3g}: that looks like radians. "
                     f"Convert it to degrees; if it is in degrees, say so in the header: '{header} [deg]'"
                 )
+    for k, column in enumerate(wanted["power"]):
+        parts["power"][k] *= _kilowatts(table.names[column], label)
     cells = [cell if isinstance(cell, datetime) else str(cell) for cell in table.cells[when]]
     times, said = read_times(
         cells, table.names[when], label, at=table.at, timezone=timezone, time_format=time_format, tidy=True
@@ -353,6 +358,19 @@ def read_record(
         gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
         record = replace(record, notes=(*record.notes, gaps))
     return record
+
+
+def _kilowatts(header: str, label: str) -> float:
+    """Return how many kW the unit in the header of a column of power is; 1 where it names none."""
+    unit = split_name(header).unit
+    if not unit or unit.casefold() in OF_POWER:
+        return 1.0
+    if quantity(unit) != "power":
+        raise InvalidInput(
+            f"{label}: column {header!r} is in {unit}, which is no power; convert it to kW, and write the header like "
+            "'power [kW]'"
+        )
+    return factor(unit, "kW", f"{label}: column {header!r}")
 
 
 def _gathered(times: NDArray[np.datetime64], parts: dict[str, Array]) -> dict[str, Any]:

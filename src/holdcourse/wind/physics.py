@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.units import factor, price, quantity
+from holdcourse.units import QUANTITIES, factor, price, quantity
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -284,7 +284,8 @@ def curve_family(
 def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
     """Read a power table from a CSV file: speed and power, with or without a header line.
 
-    Where the header names altitudes, ``speed,100 m,200 m,300 m``, it is a family: a column of powers for each.
+    Where the header names altitudes, ``speed,100 m,200 m,300 m`` or ``speed,power 100 m (kW),power 200 m (kW)``, it is
+    a family: a column of powers for each. Any other second column of powers is refused.
 
     Speeds are in m/s and powers in kW unless the header says otherwise: ``speed (m/s),power (MW)``. A table whose
     header names no unit of power, and whose numbers would be an unlikely machine in kW, is read with a `UnitWarning`.
@@ -307,54 +308,91 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
                     raise InvalidInput(
                         f"{path}, line {number}: {row!r} is not a speed and a power; write two numbers"
                     ) from None
-                header, levels = row, _levels_in(row[1:])
+                header, levels = row, _levels_in(row, path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
     speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
+    speed = speed * factor((_unit_in(header[0], path) if header else None) or "m/s", "m/s", f"{path}: the speed")
+    units = [_unit_in(cell, path) for cell in header[1 : 1 + len(powers)]]
+    named = [unit for unit in units if unit is not None]
+    if named and len(named) < len(units):
+        raise InvalidInput(
+            f"{path}: {header[1 + units.index(None)]!r} in the header says no unit of power, and others do "
+            f"({named[0]}); write it into every column of powers"
+        )
+    if named:
+        powers = [power * factor(unit, "kW", f"{path}: the power") for power, unit in zip(powers, named, strict=True)]
+    else:
+        _warn_of_unlikely(np.array(powers), path, f"{levels[0]:g} m" if levels else "power")
     if levels:
-        in_unit = factor(_unit_in(header[0], path) or "m/s", "m/s", f"{path}: the speed")
-        return curve_family(levels, in_unit * speed, powers, cut_in, cut_out, name=path.name)
-    power = powers[0]
-    units = [_unit_in(cell, path) for cell in header[:2]] + [None] * (2 - len(header[:2]))
-    if units[0] is not None:
-        speed = speed * factor(units[0], "m/s", f"{path}: the speed")
-    if units[1] is not None:
-        power = power * factor(units[1], "kW", f"{path}: the power")
-    elif len(power) and np.isfinite(power).all() and not LEAST_KW <= power.max() <= MOST_KW:
+        return curve_family(levels, speed, powers, cut_in, cut_out, name=path.name)
+    return table_curve(speed, powers[0], cut_in, cut_out, name=path.name)
+
+
+def _warn_of_unlikely(power: Array, path: Path, column: str) -> None:
+    """Warn where powers without a unit, in kW, would be those of an unlikely machine."""
+    if power.size and np.isfinite(power).all() and not LEAST_KW <= power.max() <= MOST_KW:
         likely = "W" if power.max() > MOST_KW else "MW"
         warnings.warn(
             f"{path} does not state the unit of power, so it is read as kW: {power.max():g} kW at most, which is "
-            f"unlikely. Write the unit into the header, such as: speed (m/s),power ({likely})",
+            f"unlikely. Write the unit into the header, such as: speed (m/s),{column} ({likely})",
             UnitWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return table_curve(speed, power, cut_in, cut_out, name=path.name)
+
+
+_BRACKETED = re.compile(r"[(\[]\s*([^)\]]*?)\s*[)\]]$")  # a unit at the end of a heading
 
 
 class UnitWarning(UserWarning):
     """Numbers without a unit are of an unlikely size."""
 
 
-def _levels_in(headings: list[str]) -> list[float]:
-    """Return the altitudes that two or more columns are headed with: ``100 m``, ``power_100m``; empty: others."""
-    found = [re.fullmatch(r"(?:.*[\s_])?(\d+(?:\.\d+)?)\s*m", heading.strip()) for heading in headings]
-    return [float(match[1]) for match in found if match] if len(found) > 1 and all(found) else []
+def _levels_in(header: list[str], path: Path) -> list[float]:
+    """Return the altitudes that two or more columns are headed with: ``100 m``, ``power_100m (kW)``; empty: others."""
+    found = [_level_in(heading) for heading in header[1:]]
+    levels = [level for level in found if level is not None]
+    if len(levels) > 1 and len(levels) == len(found):
+        return levels
+    for heading, level in zip(header[2:], found[1:], strict=True):  # the first powers alone would be half a machine
+        if level is not None or _names_power(heading):
+            raise InvalidInput(
+                f"{path}: {header[1]!r} and {heading!r} in the header may both be the power; keep one of them, or name "
+                "the altitude of each column in metres: speed (m/s),power 100 m (kW),power 200 m (kW)"
+            )
+    return []
+
+
+def _level_in(heading: str) -> float | None:
+    """The altitude that a heading ends with, a unit of power behind it aside; None: there is none."""
+    match = re.fullmatch(r"(?:.*[\s_])?(\d+(?:\.\d+)?)\s*m([\s_/(\[].*)?", heading.strip())
+    return float(match[1]) if match and (match[2] is None or _names_power(heading)) else None
+
+
+def _names_power(heading: str) -> bool:
+    return any(unit in QUANTITIES["power"] for unit in _units_named(heading))
+
+
+def _units_named(heading: str) -> list[str]:
+    """What may be the unit in a heading: what stands in brackets at its end, or else its endings."""
+    bracketed = _BRACKETED.search(heading.strip())
+    endings = re.finditer(r"(?:^|[\s_/])(?=([^\s_]+)$)", heading.strip())
+    return [bracketed[1]] if bracketed else [ending[1] for ending in endings]
 
 
 def _unit_in(heading: str, path: Path) -> str | None:
     """The unit that a column's heading names: ``power (kW)``, ``P [kW]``, ``P/kW``, ``power_kw``; None: none."""
     heading = heading.strip()
-    bracketed = re.search(r"[(\[]\s*([^)\]]*?)\s*[)\]]$", heading)
-    endings = re.finditer(r"(?:^|[\s_/])(?=([^\s_]+)$)", heading)
+    named = _units_named(heading)
     try:
-        for unit in [bracketed[1]] if bracketed else [ending[1] for ending in endings]:
+        for unit in named:
             if quantity(unit) in ("power", "speed"):
                 return unit
     except InvalidInput as error:  # mw
         raise InvalidInput(f"{path}: {error} in the header, {heading!r}") from None
-    if bracketed:
+    if _BRACKETED.search(heading):
         raise InvalidInput(
-            f"{path}: the unit {bracketed[1]!r} in the header, {heading!r}, is neither a speed nor a power; write m/s, "
+            f"{path}: the unit {named[0]!r} in the header, {heading!r}, is neither a speed nor a power; write m/s, "
             "km/h or kn, and W, kW or MW"
         )
     return None
@@ -537,7 +575,7 @@ def wind_world(
     """
     curve = (curve or paper_curve()).onto(altitudes)
     if isinstance(movement, tuple):
-        climb, sink = (movement_cost(part) for part in movement)
+        climb, sink = (movement_cost(part, curve.rated_speed) for part in movement)
     else:
         climb = sink = movement_cost(movement, curve.rated_speed)
     return WindWorld(np.asarray(time), np.asarray(altitudes, float), np.asarray(speed, float), curve, rho, climb, sink)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdcourse.errors import InvalidInput
 from holdcourse.tables import cells as tables
+from holdcourse.tables.numbers import MISSING_WORDS
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, read_times
-from holdcourse.wind.files.data import Array, Options, Piece, Site
+from holdcourse.wind.files.data import Array, Options, Piece, Site, checked_speeds, without_codes
 from holdcourse.wind.files.paths import WindFile
-from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
+from holdcourse.wind.files.units import METRES, METRES_PER_SECOND, height_unit, height_unit_in, speed_unit
 
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
@@ -62,6 +63,13 @@ def wide_columns(names: Sequence[str], label: str) -> list[Column]:
     if not found:
         # Bare numbers are heights only where nothing else is.
         found = [column for index, name in enumerate(names) if (column := _bare_height(index, name))]
+    for column in found:
+        for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", names[column.index]):  # ws_300 (ft)
+            if (unit := height_unit(bracket) or "m") != "m":
+                raise InvalidInput(
+                    f"{label}: the height in the heading {names[column.index]!r} is in {unit}; write heights in "
+                    f"metres, such as ws_{METRES[unit] * column.height:.0f}m"
+                )
     found.sort(key=lambda column: column.height)
     for one, other in itertools.pairwise(found):
         if one.height == other.height:
@@ -115,8 +123,6 @@ def _bare_height(index: int, name: str) -> Column | None:
 
 
 LAYOUT = "CSV"
-MISSING_WORDS = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--", "missing", "nat", "#n/a"))
-MISSING_NUMBERS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0)
 # Above these a column without a unit is rather in km/h: no place has such means, and no hour such a wind, in m/s.
 UNCLEAR_MEAN_BELOW_200M, UNCLEAR_MEAN, UNCLEAR_SPEED = 16.0, 25.0, 75.0
 
@@ -133,18 +139,20 @@ class Table:
 
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
+        cells = self.cells[column]
         try:
-            values = np.array(self.cells[column], dtype=np.float64)
+            if not any("_" in cell for cell in cells):  # 1_0 is ten in Python, and a slip in a table
+                return np.array(cells, dtype=np.float64)
         except ValueError:
-            values = np.array([self._number(row, column) for row in range(len(self.lines))])
-        return np.where(np.isin(values, MISSING_NUMBERS), np.nan, values)
+            pass
+        return np.array([self._number(row, column) for row in range(len(self.lines))])
 
     def _number(self, row: int, column: int) -> float:
         text = self.cells[column][row].strip()
         if text.lower() in MISSING_WORDS:
             return float("nan")
         try:
-            return float(text)
+            return float("" if "_" in text else text)
         except ValueError:
             raise InvalidInput(
                 f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} is not a "
@@ -155,27 +163,25 @@ class Table:
 def read_piece(file: WindFile, options: Options) -> Piece:
     """Read the wind speed by height from a CSV file."""
     table = read_table(file)
-    product, site, units = _comments(table.comments)
+    product, site, units = stated_in(table.comments)
     if options.latitude is not None:
         site = Site(options.latitude, options.longitude, site.name)
     wide = wide_columns(table.names, file.label)
     tidy = None if wide else tidy_columns(table.names, file.label)
     times, zone_note = _times(table, product, options, tidy=tidy is not None)
+    names: tuple[str, ...]
     if tidy is None:
         heights = np.array([column.height for column in wide])
-        speed = np.stack([table.numbers(column.index) for column in wide], axis=1)
-        names: tuple[str, ...] = tuple(f"{height:g} m" for height in heights)
-        unit, unit_note = _unit(table, wide, units, options, speed[:, heights <= 200.0], speed)
+        speed, notes = read_speeds(table, wide, units, options.units, heights)
+        names = tuple(f"{height:g} m" for height in heights)
     else:
         height_column, speed_column = tidy
-        metres, values = table.numbers(height_column), table.numbers(speed_column.index)
-        unit, unit_note = _unit(table, [speed_column], units, options, values[metres <= 200.0], values)
-        times, names, heights, speed = _pivot(table, times, metres, values)
-    speed = speed * METRES_PER_SECOND[unit]
-    if (speed < 0).any():
-        raise InvalidInput(f"{file.label}: the speed {np.nanmin(speed):g} m/s is negative; leave missing values empty")
+        metres, height_notes = _heights(table, height_column, units)
+        speed, notes = read_speeds(table, [speed_column], units, options.units, metres[:, None])
+        notes += height_notes
+        times, names, heights, speed = _pivot(table, times, metres, speed[:, 0])
     layout = f"{LAYOUT} ({product})" if product else f"{LAYOUT}, {'one column per height' if tidy is None else 'tidy'}"
-    return Piece(file.label, layout, times, names, heights, speed, site, (unit_note, zone_note))
+    return Piece(file.label, layout, times, names, heights, speed, site, (*notes, zone_note))
 
 
 def read_table(file: WindFile) -> Table:
@@ -183,8 +189,10 @@ def read_table(file: WindFile) -> Table:
     text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
     found = tables.read_table(text, file.label)
     cells = [[str(cell) for cell in column] for column in found.cells]
-    if found.separator == ";":
-        cells = [[re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell) for cell in column] for column in cells]
+    if found.separator != ",":
+        # Who separates cells by semicolons writes decimal commas; elsewhere 1,234 may be a thousand metres.
+        decimal = r"^(-?\d+),(\d+)$" if found.separator == ";" else r"^(?!-?[1-9]\d{0,2},\d{3}$)(-?\d+),(\d+)$"
+        cells = [[re.sub(decimal, r"\1.\2", cell) for cell in column] for column in cells]
     return Table(found.label, found.names, cells, found.lines, found.comments)
 
 
@@ -202,8 +210,8 @@ def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -
     )
 
 
-def _comments(lines: Sequence[str]) -> tuple[str | None, Site, dict[str, str]]:
-    """Product, site and units by column, as in metocean-api's `#NORA3_wind_sub;LONGITUDE:1.32;LATITUDE:53.3`."""
+def stated_in(lines: Sequence[str]) -> tuple[str | None, Site, dict[str, str]]:
+    """Return product, site and units by column, as in metocean-api's `#NORA3_wind_sub;LONGITUDE:1.32;LATITUDE:53.3`."""
     product, units = None, {}
     place: dict[str, float] = {}
     for line in lines:
@@ -211,17 +219,57 @@ def _comments(lines: Sequence[str]) -> tuple[str | None, Site, dict[str, str]]:
         for name, value in re.findall(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:\.\d+)?)", line.lower()):
             place[name] = float(value)
             product = product or (parts[0] if len(parts) > 1 and ":" not in parts[0] else None)
-        if len(parts) >= 2 and speed_unit(parts[-1]):
+        if len(parts) >= 2 and (speed_unit(parts[-1]) or height_unit(parts[-1])):
             units[parts[0]] = parts[-1]
     return product, Site(place.get("latitude"), place.get("longitude")), units
 
 
+def read_speeds(
+    table: Table,
+    columns: Sequence[Column],
+    stated: Mapping[str, str],
+    given: str | None,
+    heights: Array,
+    remedy: str = "give units=km/h (or kn, mph), or units=m/s if that is right",
+) -> tuple[Array, list[str]]:
+    """Return columns of speed in m/s, NaN where missing, with notes on unit and codes.
+
+    Parameters
+    ----------
+    stated, given
+        Units by column, as the comments of the file say, and the one that a person named.
+    heights
+        Of each column, (k,), or of each row, (t, 1).
+    remedy
+        How to settle a unit that is unclear.
+    """
+    speed, notes = without_codes(np.stack([table.numbers(column.index) for column in columns], axis=1))
+    low = speed[np.broadcast_to(heights <= 200.0, speed.shape)]
+    unit, note = _unit(table, columns, stated, given, low, speed, remedy)
+    return checked_speeds(table.label, speed * METRES_PER_SECOND[unit]), [note, *notes]
+
+
+def _heights(table: Table, column: int, stated: Mapping[str, str]) -> tuple[Array, list[str]]:
+    """Return a column of heights in metres, NaN where missing; 999 is a height like any other."""
+    name = table.names[column]
+    unit = height_unit_in(name, table.label) or height_unit(stated.get(name, "")) or "m"
+    values = table.numbers(column)
+    metres = METRES[unit] * np.where(values < 0, without_codes(values)[0], values)
+    return metres, [] if unit == "m" else [f"heights are in {unit}, as the file says; shown in metres"]
+
+
 def _unit(
-    table: Table, columns: list[Column], stated: dict[str, str], options: Options, low: Array, speed: Array
+    table: Table,
+    columns: Sequence[Column],
+    stated: Mapping[str, str],
+    given: str | None,
+    low: Array,
+    speed: Array,
+    remedy: str,
 ) -> tuple[str, str]:
     """Return the unit of all speed columns, and a note on where it is known from."""
-    if options.units is not None:
-        return options.units, f"speeds read as {options.units}"
+    if given is not None:
+        return given, f"speeds read as {given}"
     named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
     if len(named) > 1:
         raise InvalidInput(
@@ -231,17 +279,17 @@ def _unit(
         unit = str(named.pop())
         return unit, f"speeds are in {unit}, as the file says"
     if np.isfinite(speed).any():
-        _require_clear_unit(table.label, low, speed)
+        _require_clear_unit(table.label, low, speed, remedy)
     return "m/s", "speeds carry no unit: read as m/s (units= for another)"
 
 
-def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
+def _require_clear_unit(label: str, low: Array, speed: Array, remedy: str) -> None:
     parts = ((low, UNCLEAR_MEAN_BELOW_200M), (speed, UNCLEAR_MEAN))
     high_mean = any(np.isfinite(part).any() and np.nanmean(part) > limit for part, limit in parts)
     if high_mean or np.nanmax(speed) > UNCLEAR_SPEED:
         raise InvalidInput(
             f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
-            "m/s, and the file names no unit; give units=km/h (or kn, mph), or units=m/s if that is right"
+            f"m/s, and the file names no unit; {remedy}"
         )
 
 

@@ -22,15 +22,17 @@ import numpy as np
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, read_times
-from holdcourse.wind.files.csv_table import read_table, wide_columns
-from holdcourse.wind.files.data import Array
+from holdcourse.wind.files.csv_table import read_speeds, read_table, stated_in, wide_columns
+from holdcourse.wind.files.data import Array, checked_speeds
 from holdcourse.wind.files.grid import Field, nearest_point, open_fields, quiet
+from holdcourse.wind.files.load import guarded, require_plausible
 from holdcourse.wind.files.paths import Paths, WindFile, wind_files
 from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
 
 ISSUED = ("issued", "issue_time", "run", "init", "init_time", "reference_time", "forecast_reference_time")
 LEAD = ("lead", "lead_hours", "lead_time", "lead_h", "step_hours")
 WINDS = {10.0: ("u10", "v10"), 100.0: ("u100", "v100")}
+NAME_THE_UNIT = "name it in the headings, such as ws_100m [km/h], or [m/s] if that is right"
 _PREVIOUS = re.compile(r"wind_?speed_(\d+)m_previous_day(\d+)")
 
 
@@ -64,17 +66,25 @@ def read_forecasts(paths: Paths, *, lat: float | None = None, lon: float | None 
     found = []
     with quiet(), ExitStack() as stack:
         for file in wind_files(paths, stack):
-            if file.kind == "grib":
-                found += [_gridded(field, lat, lon) for field in open_fields(file, stack) if _winds(field)]
-            elif file.kind == "text":
-                text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
-                found.append(_open_meteo(text, file.label) if text.lstrip("\ufeff \r\n\t")[:1] in "{[" else _csv(file))
-            else:
-                raise InvalidInput(f"{file.label} cannot be read as forecasts; give CSV, Open-Meteo JSON or GRIB")
+            with guarded(file.label):
+                found += _read(file, lat, lon, stack)
     if not found:
         raise InvalidInput(
             "no file contains forecasts of the wind at 10 or 100 m; ECMWF open data have them as 10u and 100u"
         )
+    return found
+
+
+def _read(file: WindFile, lat: float | None, lon: float | None, stack: ExitStack) -> list[Forecasts]:
+    if file.kind == "grib":
+        found = [_gridded(field, lat, lon) for field in open_fields(file, stack) if _winds(field)]
+    elif file.kind == "text":
+        text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
+        found = [_open_meteo(text, file.label) if text.lstrip("\ufeff \r\n\t")[:1] in "{[" else _csv(file)]
+    else:
+        raise InvalidInput(f"{file.label} cannot be read as forecasts; give CSV, Open-Meteo JSON or GRIB")
+    for each in found:
+        require_plausible(file.label, each.time, each.speed, NAME_THE_UNIT)
     return found
 
 
@@ -91,19 +101,15 @@ def _csv(file: WindFile) -> Forecasts:
     columns = wide_columns(table.names, file.label)
     if not columns:
         raise InvalidInput(f"{file.label}: no column is a wind speed at a height; name them like ws_100m")
-    units = {column.unit or "m/s" for column in columns}
-    if len(units) > 1:
-        raise InvalidInput(
-            f"{file.label}: the speed columns have different units ({', '.join(sorted(units))}); convert them to one"
-        )
-    speed = np.stack([table.numbers(column.index) for column in columns], axis=1) * METRES_PER_SECOND[units.pop()]
+    heights = np.array([column.height for column in columns])
+    speed, _ = read_speeds(table, columns, stated_in(table.comments)[2], None, heights, NAME_THE_UNIT)
     time = _moments(table.cells[named["time"]], file.label)
     if lead is not None:
         ahead = table.numbers(lead)
     else:
         assert issued is not None  # one of them, as checked above
         ahead = _hours(time, _moments(table.cells[issued], file.label))
-    return Forecasts(time, ahead, np.array([column.height for column in columns]), speed, file.label)
+    return Forecasts(time, ahead, heights, speed, file.label)
 
 
 def _moments(cells: Sequence[str], label: str) -> Times:
@@ -141,7 +147,7 @@ def _open_meteo(text: str, label: str) -> Forecasts:
                 "again"
             )
         at = int(np.searchsorted(heights, float(match[1])))
-        speed[days.index(int(match[2])), :, at] = column * METRES_PER_SECOND[unit]
+        speed[days.index(int(match[2])), :, at] = checked_speeds(label, column * METRES_PER_SECOND[unit])
     lead = np.repeat(24.0 * np.array(days, dtype=np.float64), len(time))
     return Forecasts(np.tile(time, len(days)), lead, heights, speed.reshape(-1, len(heights)), label)
 

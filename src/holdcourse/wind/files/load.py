@@ -42,7 +42,7 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     time = np.concatenate([piece.time for piece in ordered])
     heights = np.concatenate([_spread(piece, piece.heights, names) for piece in ordered])
     speed = np.concatenate([_spread(piece, piece.speed, names) for piece in ordered])
-    _require_plausible(ordered[0].label, time, speed)
+    require_plausible(ordered[0].label, time, speed)
     notes = list(dict.fromkeys(note for piece in ordered for note in piece.notes))
     fixed = all(piece.heights.ndim == 1 for piece in ordered)
     if fixed:
@@ -114,7 +114,8 @@ def _nominal(heights: Array) -> Array:
     return nominal
 
 
-def _require_plausible(label: str, time: Times, speed: Array) -> None:
+def require_plausible(label: str, time: Times, speed: Array, remedy: str = "units=") -> None:
+    """Raise where a time or a speed (m/s) cannot be right; `remedy`: how to name another unit."""
     strange = (time < FIRST_YEAR) | (time >= LAST_YEAR)
     if strange.any():
         raise DamagedFile(f"{label}: the time {time[strange][0]} cannot be right; check the time column or axis")
@@ -122,7 +123,7 @@ def _require_plausible(label: str, time: Times, speed: Array) -> None:
     if len(wild):
         raise DamagedFile(
             f"{label}: a speed of {wild[0]:.6g} m/s is not a wind speed; the file is damaged, "
-            "or its unit is not m/s (units=)"
+            f"or its unit is not m/s ({remedy})"
         )
 
 

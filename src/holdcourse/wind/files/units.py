@@ -1,7 +1,8 @@
-"""Units of wind speed as people write them."""
+"""Units of wind speed and of height as people write them."""
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from holdcourse.errors import InvalidInput
@@ -16,6 +17,25 @@ _SPELLINGS = {
 }
 _CANONICAL = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings}
 
+METRES = {"m": 1.0, "km": 1000.0, "ft": 0.3048, "cm": 0.01, "mm": 0.001}
+
+_HEIGHTS = {
+    "m": ("m", "meter", "meters", "metre", "metres", "mtr", "gpm"),  # geopotential metres are metres within 0.1 %
+    "km": ("km", "kilometer", "kilometers", "kilometre", "kilometres"),
+    "ft": ("ft", "foot", "feet"),
+    "cm": ("cm",),
+    "mm": ("mm",),
+}
+_HEIGHT = {spelling: unit for unit, spellings in _HEIGHTS.items() for spelling in spellings}
+# Other units in which something called a height may be; elsewhere in a name, shorter words mean too much.
+_OTHER_HEIGHTS = frozenset(
+    (
+        *("yd", "yard", "yards", "mi", "mile", "miles", "nmi", "inch", "inches", "dam", "hft", "kft", "fl"),
+        *("hpa", "pa", "kpa", "mbar"),
+    )
+)
+_NO_UNITS = frozenset(("agl", "asl", "msl", "amsl", "z", "alt"))  # short words in brackets that are none
+
 
 def speed_unit(text: str) -> str | None:
     """Return the unit that `text` names, or None.
@@ -24,6 +44,42 @@ def speed_unit(text: str) -> str | None:
     ('m/s', 'km/h', None)
     """
     return _CANONICAL.get(re.sub(r"[\s_()\[\]]", "", text.lower()))
+
+
+def height_unit(text: str) -> str | None:
+    """Return the unit of height that `text` is, or None.
+
+    >>> height_unit("Feet"), height_unit("m"), height_unit("height")
+    ('ft', 'm', None)
+    """
+    return _HEIGHT.get(text.strip().lower())
+
+
+def height_unit_in(heading: str, label: str) -> str | None:
+    """Return the unit of height that a heading names, or None; one that cannot be converted is an error.
+
+    >>> [height_unit_in(name, "mast.csv") for name in ("height_ft", "Height (m agl)", "z [km]", "height")]
+    ['ft', 'm', 'km', None]
+    """
+    brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", heading.lower())
+    inside = [re.findall(r"[^\W\d_]+", bracket) for bracket in brackets]
+    around = re.findall(r"[^\W\d_]+", re.sub(r"[(\[][^)\]]*[)\]]", " ", heading.lower()))
+    words = [*itertools.chain(*inside), *around]
+    found = {unit for word in words if (unit := height_unit(word))}
+    strange = [word for word in words if word in _OTHER_HEIGHTS]
+    for bracket, parts in zip(brackets, inside, strict=True):
+        units = [height_unit(word) for word in parts if height_unit(word)]
+        short = len(parts) == 1 and len(parts[0]) <= 3 and parts[0] not in _NO_UNITS
+        if (units and re.match(r"\s*\d", bracket)) or (short and not units):  # 100 ft, or what only its author knows
+            strange.append(bracket)
+    if len(found) > 1:
+        strange.append(" and ".join(sorted(found)))
+    if strange:
+        raise InvalidInput(
+            f"{label}: the heights in column {heading!r} are in {strange[0]!r}, from which metres cannot be computed; "
+            "convert them, and name the column like 'height (m)'"
+        )
+    return found.pop() if found else None
 
 
 def checked_unit(text: str) -> str:

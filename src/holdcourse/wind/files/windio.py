@@ -22,7 +22,7 @@ import numpy as np
 
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.tables.times import Times, read_times
-from holdcourse.wind.files.data import Array, Options, Piece, Site
+from holdcourse.wind.files.data import Array, Options, Piece, Site, checked_speeds, without_codes
 from holdcourse.wind.files.grid import Field, nearest_point, open_fields, read, times_of
 from holdcourse.wind.files.paths import WindFile, kind_of
 from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
@@ -60,7 +60,7 @@ def read_windio(file: WindFile, options: Options, stack: ExitStack) -> Piece:
     heights = _table(resource["height"], "height", file.label, 1)
     speed = _speeds(resource["wind_speed"], len(time), heights, file.label)
     site = Site(options.latitude, options.longitude)
-    return _piece(file.label, LAYOUT, time, heights, speed, site, [note])
+    return _piece(file.label, LAYOUT, time, heights, speed, 1.0, site, [note])
 
 
 def is_profiles(field: Field) -> bool:
@@ -89,11 +89,13 @@ def read_profiles(file: WindFile | Field, options: Options, stack: ExitStack) ->
     if unit not in ("m", "meter", "meters", "metre", "metres"):
         raise InvalidInput(f"{field.label}: {height} is in {unit!r}; heights must be metres above ground")
     stated = str(field.data[name].attrs.get("units", "m/s"))
-    factor = speed_unit(stated)
-    if factor is None:
+    speeds_in = speed_unit(stated)
+    if speeds_in is None:
         raise InvalidInput(f"{field.label}: {name} is in {stated!r}; wind must be in m/s, km/h, kn or mph")
-    speed = read(field, name, point, axis, str(variable.dims[0])) * METRES_PER_SECOND[factor]
-    return _piece(field.label, GRIDDED_LAYOUT, time, heights, speed, point.site, [point.note] if point.index else [])
+    speed = read(field, name, point, axis, str(variable.dims[0]))
+    notes = [point.note] if point.index else []
+    factor = METRES_PER_SECOND[speeds_in]
+    return _piece(field.label, GRIDDED_LAYOUT, time, heights, speed, factor, point.site, notes)
 
 
 def _axes(field: Field) -> tuple[str, str] | None:
@@ -106,15 +108,19 @@ def _axes(field: Field) -> tuple[str, str] | None:
     return None
 
 
-def _piece(label: str, layout: str, time: Times, heights: Array, speed: Array, site: Site, notes: list[str]) -> Piece:
+def _piece(
+    label: str, layout: str, time: Times, heights: Array, speed: Array, factor: float, site: Site, notes: list[str]
+) -> Piece:
+    """What a file holds; `factor`: from its unit of speed to m/s, which codes for missing numbers do not know."""
     usable = np.isfinite(heights) & (heights > 0)
     if usable.sum() < 2 or len(np.unique(heights[usable])) < usable.sum():
         raise InvalidInput(
             f"{label} has the heights {heights.tolist()[:8]}; altitude control needs two or more different ones above 0"
         )
-    wind = np.where(speed[:, usable] < 0, np.nan, speed[:, usable])  # -999 and its relatives are missing
+    known, told = without_codes(speed[:, usable])
+    wind = checked_speeds(label, factor * known)
     levels = tuple(f"{height:g} m" for height in heights[usable])
-    return Piece(label, layout, time, levels, heights[usable], wind, site, tuple(notes))
+    return Piece(label, layout, time, levels, heights[usable], wind, site, (*notes, *told))
 
 
 def _resource(path: Path, label: str) -> dict[str, Any] | WindFile:
