@@ -263,14 +263,14 @@ def test_the_hour_that_comes_twice_in_rows_of_several_turbines(minutes, zone, la
         rows.reverse()
     times, _ = read_times([f"{row[1]:%d.%m.%Y %H:%M}" for row in rows], "time", "a.csv", timezone=zone, tidy=True)
     assert times.tolist() == [row[0].replace(tzinfo=None) for row in rows]
-    with pytest.raises(InvalidInput, match=r"comes twice, in a night when clocks are set back.*timezone="):
+    with pytest.raises(InvalidInput, match=r"occurs twice, in a night when clocks are set back.*timezone="):
         read_times([f"{row[1]:%Y-%m-%d %H:%M}" for row in rows], "time", "a.csv", tidy=True)
 
 
 def test_rows_that_do_not_tell_which_hour_is_meant_are_refused():
     by_clock = [f"2020-10-25 {clock}" for clock in ("01:30", "02:00", "02:00", "02:30", "02:30", "03:00", "03:30")]
     with pytest.raises(
-        InvalidInput, match=r"line 3: .* comes twice in Europe/Oslo, and the order of the rows does not"
+        InvalidInput, match=r"line 3: .* occurs twice in Europe/Oslo, and the order of the rows does not"
     ):
         local(by_clock)
     clocks = ["01:00", "01:00", "02:00", "02:00", "02:00", "03:00", "03:00"]  # of two turbines, one missed an hour
@@ -298,7 +298,7 @@ def test_rows_of_several_turbines_in_utc_are_not_taken_for_local():
 )
 def test_clocks_change_in_other_places_too(night, back):
     clocks = ["00:30", "01:30", "02:30", "02:30", "03:30"] if back else ["00:30", "01:30", "03:30", "04:30", "05:30"]
-    words = "comes twice, in a night when clocks are set back" if back else "in a night when clocks are set forward"
+    words = "occurs twice, in a night when clocks are set back" if back else "in a night when clocks are set forward"
     with pytest.raises(InvalidInput, match=rf"{words}.*timezone="):
         read_times([f"{night} {clock}" for clock in clocks], "time", "plant.csv")
     other = str(np.datetime64(night) + 1)  # on the next day nothing changes

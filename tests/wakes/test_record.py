@@ -209,7 +209,7 @@ def test_the_hour_that_comes_twice_is_two_hours(turbines):
     assert (found.time == minutes(36, begin="2020-10-24T22:00")).all()
     np.testing.assert_allclose(found.direction, 200.0 + np.arange(36))
     assert found.coverage == 1.0
-    with pytest.raises(InvalidInput, match=r"comes twice, in a night when clocks are set back.*timezone="):
+    with pytest.raises(InvalidInput, match=r"occurs twice, in a night when clocks are set back.*timezone="):
         read_record(rows)
 
 

@@ -128,7 +128,7 @@ def test_tidy_rows_when_clocks_change(tmp_path: Path, by_height: bool) -> None:
     oslo = load(path, timezone="Europe/Oslo")
     np.testing.assert_array_equal(oslo.time, np.datetime64("2020-10-24T22:00", "s") + 3600 * np.arange(6))
     np.testing.assert_allclose(oslo.speed, [[hour + 0.1, hour + 1.0] for hour in range(6)])
-    with pytest.raises(InvalidInput, match=r"comes twice.*timezone="):
+    with pytest.raises(InvalidInput, match=r"occurs twice.*timezone="):
         load(path)
 
 
