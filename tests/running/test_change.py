@@ -59,6 +59,26 @@ def test_what_was_learned_stays(name, on_disk, tmp_path):
             drive(opened, 3)
 
 
+@pytest.mark.parametrize("before", [None, hc.Limits(min_dwell=2), hc.Limits(max_moves=9, window=2)])
+def test_limits_set_later_count_the_moves_of_before(before, tmp_path):
+    path = tmp_path / "record"
+    with hc.Controller(hc.minc_known(LINE), start=100, log=path, limits=before) as controller:
+        for t in range(8):
+            costs = [0.0, 5.0, 5.0, 5.0] if t % 4 < 2 else [5.0, 5.0, 0.0, 5.0]
+            controller.tell(controller.ask(costs=costs).id, 0.0)  # moves in rounds 2, 4 and 6
+        later = hc.Limits(max_moves=3, window=24)
+        controller.change(limits=later)
+        decided = []
+        for _ in range(20):
+            decision = controller.ask(costs=[0.0, 5.0, 5.0, 5.0])
+            decided.append((decision.value, decision.limited_by))
+            controller.tell(decision.id, 0.0)
+        assert decided == [(200.0, "max_moves")] * 18 + [(100.0, None)] * 2  # round 2 is 24 rounds before round 26
+    with hc.Controller(hc.minc_known(LINE), start=100, log=path, limits=later) as again:
+        assert again.setting == 100.0
+    assert hc.audit.verify(path).verified
+
+
 @pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("price", [{}, {"scale": 0.5}])
 def test_a_measurement_of_before_the_change_can_be_taken_back(on_disk, price, tmp_path):

@@ -541,6 +541,31 @@ def test_an_episode_begins_within_reach_or_by_force(tmp_path):
     assert hc.audit.verify(tmp_path / "record").verified
 
 
+def test_every_move_within_a_round_is_one_of_max_moves(tmp_path):
+    """Sending the machine back and forth within a round must not go around the limit."""
+    options = {"start": 0, "limits": hc.Limits(max_moves=2, window=10), "log": tmp_path / "record"}
+    with known(**options) as controller:
+        controller.ask(costs=wants(1))  # the first
+        assert controller.redirect(wanted_index=0) == Order(0, 0)  # the second, back to where it came from
+        for k in range(12):
+            assert controller.redirect(wanted_index=k % 2) == Order(k % 2, 0, "max_moves" if k % 2 else None)
+        controller.tell("r0", 1.0)
+        for t in range(1, 10):  # the ten rounds in which no more than two moves may be are those from 0 to 9
+            decision = controller.ask(costs=wants(1))
+            assert (decision.action, decision.limited_by) == (0, "max_moves")
+            assert controller.permitted(wanted_index=1) == Order(1, 0, "max_moves")
+            assert controller.redirect(wanted_index=1) == Order(1, 0, "max_moves")
+            controller.tell(decision.id, 1.0)
+            assert controller.permitted(wanted_index=1).action == (0 if t < 9 else 1)  # of the next round
+        assert controller.ask(costs=wants(1)).action == 1
+        assert controller.redirect(wanted_index=2).action == 2
+        expected = state_of(controller)
+    with known(**options) as again:
+        assert state_of(again) == expected
+        assert again.redirect(wanted_index=1) == Order(1, 2, "max_moves")
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
 def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
     options = {"start": 0, "limits": hc.Limits(max_step=0.5), "log": tmp_path / "record"}
     with known(**options) as controller:

@@ -248,7 +248,7 @@ def _lived_again(
         if progress is not None and event.number % TOLD_EVERY == 0:
             progress(event.number, log.last)
         if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
-            plain = ("identity", "round", "episode", "where", "cool_until")
+            plain = ("identity", "round", "episode", "where", "cool_until", "settled")
             found.append(_unlike(log, body.follows, session, plain))
     return found, counts
 

@@ -524,7 +524,7 @@ class Operation:
         self._recording.catch_up()
         self.session.policy.problem.check_action(action)
         with self._recording.all_or_nothing():
-            learned = self.session.learn_earlier(action, context, measurement, place, also)
+            learned = self.session.learn_earlier(decision_id, action, context, measurement, place, also)
             details, notes = (None, ()) if book is None else book(learned)
             event = Learn(decision_id, action, context, measurement, place, also=_recorded(also), extra=details)
             self._recording.write(event, notes)
@@ -540,21 +540,24 @@ class Operation:
         previous = Previous(log.path.name, log.last, log.chain)
         where = session.where.renamed(places, here, session.round - 1)
         allowed = None if forebears is None else tuple(np.flatnonzero(session.mask[list(forebears)]).tolist())
-        return Origin(session.round, session.episode, previous, where, session.cool_until, allowed)
+        settled = session.settled if session.in_progress else session.round
+        return Origin(session.round, session.episode, previous, where, session.cool_until, allowed, settled)
 
     @_one_at_a_time
-    def permitted(self, wanted: int) -> Order:
-        """Say where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`."""
+    def permitted(self, wanted: int, *, next_round: bool = False) -> Order:
+        """Say where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`.
+
+        With `next_round`: where it might go if the next round began now.
+        """
         self._recording.catch_up()
         self.session.policy.problem.check_action(wanted)
-        return self.session.permitted(int(wanted))
+        return self.session.permitted(int(wanted), next_round=next_round)
 
     @_one_at_a_time
     def redirect(self, wanted: int, notes: Sequence[Note] = ()) -> Order:
         """Send the machine elsewhere within the round in progress; `notes` follow in the record."""
         order, session = self.permitted(wanted), self.session
-        newest = session.entries.get(session.round - 1)
-        if session.round == 0 or (newest is not None and newest.told is not None):
+        if not session.in_progress:
             raise InvalidInput("no round is in progress; to send the machine elsewhere, use ask(..., instructed=...)")
         with self._recording.all_or_nothing():
             session.redirect(order)
