@@ -79,6 +79,29 @@ def test_limits_set_later_count_the_moves_of_before(before, tmp_path):
     assert hc.audit.verify(path).verified
 
 
+def test_no_round_is_in_progress_after_a_change_of_price(tmp_path):
+    """The decisions of before are not kept; that they were told still is."""
+    path = tmp_path / "record"
+    with hc.Controller(hc.gp_md(LINE, **KNOWN), start=150, log=path) as controller:
+        drive(controller, 2)
+        for change in ({}, {"scale": 0.5}, {"limits": hc.Limits(max_step=60)}):
+            controller.change(**change)
+            with pytest.raises(InvalidInput, match=r"no round is in progress.*ask\(\.\.\., instructed="):
+                controller.redirect(200)
+        here = controller.setting
+        controller.save(tmp_path / "state")
+        loaded = hc.Controller.load(tmp_path / "state", controller.policy)
+    with hc.Controller.resume(path) as again:
+        for each in (loaded, again):
+            with pytest.raises(InvalidInput, match="no round is in progress"):
+                each.redirect(200)
+            assert each.setting == here
+            each.ask(context=0.5)
+            each.redirect(150)
+            assert each.setting == 150
+    assert hc.audit.verify(path).verified
+
+
 @pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("price", [{}, {"scale": 0.5}])
 def test_a_measurement_of_before_the_change_can_be_taken_back(on_disk, price, tmp_path):

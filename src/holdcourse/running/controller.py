@@ -307,7 +307,8 @@ class Controller:
     def redirect(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
         """Send the machine elsewhere within the round in progress, as far as `permitted` says.
 
-        A `tell` of that round without `applied` then means where it was sent, and limits count from there.
+        A `tell` of that round without `applied` then means where it was sent, and limits count from there; each time is
+        a move of that round.
         """
         return self._operation.redirect(required(self.policy.problem, wanted, wanted_index, "wanted"))
 
