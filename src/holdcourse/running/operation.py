@@ -2,7 +2,7 @@
 
 What is done is recorded, or has not happened: each step computes without changing anything, commits to the record if
 there is one, and only then goes on; so a failure at any point leaves the state as it was. A record is a `Log`. Where
-there is none, everything lives in memory alone and the same steps write nothing.
+there is none, everything lives in memory alone, where the events of the newest rounds take its place.
 
 `Controller` is what a program uses. The service uses `Operation` itself, which also takes what else the record shall
 hold, and lets a record continue an earlier one.
@@ -104,7 +104,7 @@ class Recording:
     def __init__(self, session: Session, path: Location | None = None, witness: Witness | None = None) -> None:
         self.session = session
         self._log: Log | None = None
-        self._stale = False  # whether the state must be read back from the log first
+        self._stale = False  # whether the state must be read back from the record first
         self._snapshots = 0  # how often one was due
         self._recent = Recent(session) if path is None else None
         if path is not None:
@@ -124,9 +124,12 @@ class Recording:
         return self._log
 
     def catch_up(self) -> None:
-        """Read the state back from the log where that could not be done when it was due."""
+        """Read the state back from the record where that could not be done when it was due."""
         if self._stale:
-            self._reload()
+            if self._recent is not None:
+                self.session = self._recent.relived(self.session)
+            else:
+                self._reload()
             self._stale = False
 
     @contextmanager
@@ -135,10 +138,9 @@ class Recording:
         try:
             yield
         except BaseException:
-            if self._log is not None:
-                self._stale = True
-                with suppress(HoldcourseError):
-                    self.catch_up()
+            self._stale = True
+            with suppress(HoldcourseError):
+                self.catch_up()
             raise
 
     def write(self, event: Body, notes: Sequence[Note] = ()) -> None:
@@ -192,8 +194,10 @@ class Recording:
     def retract(self, retract: Retract, progress: Progress | None, observer: RetractionObserver | None) -> None:
         """Go on without a measurement."""
         if self._recent is not None:
-            self.session, remember = self._recent.without(self.session, retract, progress)
-            remember()
+            again, remember = self._recent.without(self.session, retract, progress)
+            with self.all_or_nothing():
+                remember()
+                self.session = again
             return
         look, notes = None if observer is None else observer.look, list[Note]()
         again = without(self.log, self.session, retract, self.log.last + 1, progress, look)
