@@ -32,7 +32,6 @@ from holdcourse.deciding.rules import TimedRule
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
-from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
@@ -67,6 +66,12 @@ Result = TypeVar("Result")
 
 Book: TypeAlias = Callable[[Learned], tuple[TellDetails | None, Sequence[Note]]]
 
+
+class Unchanged:
+    """Stands for a parameter of `change` that was not given: what it names stays as it is."""
+
+
+UNCHANGED = Unchanged()
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
 
 
@@ -571,15 +576,23 @@ class Operation:
     @_one_at_a_time
     def change(
         self,
-        limits: Limits | None,
-        guard: Guard | None,
-        max_pending: int,
-        problem: Problem | None = None,
+        limits: Limits | Unchanged | None = UNCHANGED,
+        guard: Guard | Unchanged | None = UNCHANGED,
+        max_pending: int | Unchanged = UNCHANGED,
+        prices: Mapping[str, Any] | None = None,
     ) -> None:
-        """Go on with other limits, guard or, in `problem`, prices; see `Controller.change`."""
+        """Go on with other limits, guard or, by their names, prices; see `Controller.change`.
+
+        What stays is looked up here, where threads take turns: two that change different things lose neither.
+        """
         self._recording.catch_up()
         session = self.session
-        change = session.changed(limits or Limits(), guard, max_pending, problem)
+        change = session.changed(
+            session.limits if isinstance(limits, Unchanged) else limits or Limits(),
+            session.guard if isinstance(guard, Unchanged) else guard,
+            session.max_pending if isinstance(max_pending, Unchanged) else max_pending,
+            session.policy.problem.repriced(prices) if prices else None,
+        )
         if change.problem is not None or change.identity != session.identity():
             self._recording.change(change)
 

@@ -549,8 +549,7 @@ class Session:
 
     def _repriced(self, problem: Problem) -> Policy:
         """The policy for the same settings at other prices."""
-        old = self.policy.problem
-        if problem.actions.shape != old.actions.shape or (problem.actions != old.actions).any():
+        if not problem.has_settings_of(self.policy.problem):
             raise InvalidInput("the settings must stay the same; begin another record for other settings")
         described = recipe.describe(self.policy)
         trust = recipe.code_in(described)  # its code runs here already
