@@ -532,9 +532,9 @@ def test_a_witness_that_nobody_calls_tells_what_is_due(tmp_path, key):
         def put(self, _):
             pass
 
-    witness._wake = Late()
+    witness._wake = Late()  # as slow as a busy machine: the call comes after the thread has looked
     witness.saw("record", 1, "chain", "2026-11-18T12:00:00Z")
-    thread = witness._thread
+    thread = witness._thread  # which must outlive that
     end = time.monotonic() + 10
     while not (tmp_path / "said").exists() and time.monotonic() < end:
         time.sleep(0.01)
