@@ -234,6 +234,35 @@ def test_a_round_that_somebody_else_decided_is_taken_back():
     assert first.rule.stands(first.state).saved == 0.0  # the way was not gone
 
 
+@pytest.mark.parametrize("length", [1, 3])
+def test_the_account_goes_on_from_episode_to_episode(length):
+    """Short episodes must not make the promise void: every round counts, and its way."""
+    costs = np.tile([2.0, 2.5, 3.0, 1.5, 1.0], (3, 1))
+    pilot = Pilot(known(costs, at_most=0.3, budget=4.0), 0, 0)
+    bill = base_bill = 0.0
+    for episode in range(12):
+        here = start = episode % 5
+        if episode:
+            stood, reach = pilot.rule.stands(pilot.state), pilot.state.arrays["reach"]
+            last = pilot.state.action
+            pilot.new_episode(start)
+            assert pilot.rule.stands(pilot.state) == stood  # being brought to a start costs neither of them anything
+            np.testing.assert_array_equal(pilot.state.arrays["positions"], [start, start])
+            assert pilot.state.arrays["reach"][last] == promise.PLAYED
+            assert (pilot.state.arrays["reach"] >= reach).all()
+        for _ in range(length):
+            pilot.accept(pilot.decide(pilot.look(0.0)[1]))
+            action = pilot.state.action
+            bill += costs[0, action] + LINE.distance(here, action)
+            base_bill += costs[0, start]  # which stays where the episode begins
+            here = action
+            pilot.learn(action, 0.0, float(costs[0, action]))
+    stands = pilot.rule.stands(pilot.state)
+    assert bill != pytest.approx(base_bill, abs=0.1)
+    assert stands.saved == pytest.approx(base_bill - bill, rel=0.01)
+    assert stands.baseline_bill == pytest.approx(base_bill, rel=0.01)
+
+
 def test_an_override_told_to_a_controller_takes_the_round_back():
     costs = np.tile([3.0, 3.0, 3.0, 3.0, 1.0], (3, 1))
     controller = hc.Controller(known(costs), start_index=2, seed=0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import holdcourse as hc
 from holdcourse.deciding import promise, recipe, trial
 from holdcourse.deciding.pilot import Pilot
-from holdcourse.deciding.rules import Greedy
+from holdcourse.deciding.rules import Greedy, Proximal
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import KnownCosts
 
@@ -147,6 +147,29 @@ def test_whoever_moves_the_machine_moves_the_arm_whose_turn_it_is():
         assert pilot.state.action == 4
         assert pilot.state.arrays["places"][choice.turn.arm] == 4
         assert pilot.state.arrays["places"][other] == kept
+
+
+@pytest.mark.parametrize("baseline", [None, 0.5, "operators", "policy"])
+def test_an_episode_begins_for_both_arms_alike(baseline):
+    """Whosever turn it is: each arm decides, and is charged for its ways, as if it ran throughout."""
+    other = hc.Policy("lagging", Proximal(LINE, 2.0), KnownCosts(LINE, valley), LINE)
+    given = other if baseline == "policy" else baseline
+    pilot = Pilot(hc.trial(follower(), given, block=2), 2, 0)
+    alone = [Pilot(other if baseline == "policy" else hc.stationary(LINE), 2, 0), Pilot(follower(), 2, 0)]
+    for t, context in enumerate(contexts(24)):
+        if t % 5 == 3:
+            for each in (pilot, *alone):
+                each.new_episode(t % 4)
+            assert pilot.state.action == t % 4
+            np.testing.assert_array_equal(pilot.state.arrays["places"], [t % 4, t % 4])
+        own = [each.state.action for each in alone]
+        choice = pilot.decide(pilot.look([context])[1])
+        pilot.accept(choice)
+        for each in alone:
+            each.accept(each.decide(each.look([context])[1]))
+        if choice.turn.whose == "policy" or baseline in (None, "policy"):
+            assert choice.turn.place == own[choice.turn.arm]
+            assert choice.action == alone[choice.turn.arm].state.action
 
 
 def test_people_as_the_baseline_say_where_they_put_the_machine(tmp_path):

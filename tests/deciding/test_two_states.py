@@ -183,6 +183,51 @@ def test_a_round_that_somebody_else_decided_is_charged_to_no_expert():
     np.testing.assert_array_equal(rule.resume(after, after.action).arrays["q"], after.arrays["q"])
 
 
+def test_the_last_round_of_an_episode_stays_charged():
+    rule, state = hedged_with_trials()
+    model = SureOfAll(DEAR)
+    view = View(model.costs_at([[0]])[0], 0.0, np.ones(2, dtype=bool), None, model)
+    after = rule.step(state, view).state
+    begun = rule.begin_episode(after, 1 - after.action)
+    assert begun.action == 1 - after.action
+    np.testing.assert_array_equal(begun.arrays["positions"], [begun.action, begun.action])
+    for name in ("q", "followed"):
+        np.testing.assert_array_equal(begun.arrays[name], after.arrays[name])
+        np.testing.assert_array_equal(rule.resume(begun, after.action).arrays[name], after.arrays[name])
+
+
+def test_a_new_episode_changes_nothing_of_what_was_played():
+    """What was played, and what came of its reading, is the same wherever the next episode begins."""
+    rule = Plan(LINE, Closeness.of(0.2), trials=Trials())
+    before, now = Sure([[4.0, 2.0, 3.0]], spread=1.0), Sure([[4.0, 2.0, 3.0]], spread=0.5)
+    *_, (_, choice) = steps(rule, before, [0, 0, 0], start=1)
+    last = choice.state
+    counts = PlayCounts.of(last.arrays)
+    view = View(now.costs_at([[0]])[0], 0.0, np.ones(3, dtype=bool), None, now)
+    gone_on = PlayCounts.of(rule.step(last, view).state.arrays)
+    for start in range(3):
+        begun = rule.begin_episode(last, start)
+        assert (begun.action, begun.round) == (start, 3)
+        np.testing.assert_array_equal(begun.arrays["played"], counts.counts)
+        twice = rule.begin_episode(begun, 2 - start)
+        np.testing.assert_array_equal(twice.arrays["played"], counts.counts)
+        np.testing.assert_array_equal(rule.resume(begun, 2 - start).arrays["played"], counts.counts)
+        step = rule.step(begun, view)
+        np.testing.assert_array_equal(PlayCounts.of(step.state.arrays).doubtful, gone_on.doubtful)
+        assert "last" not in step.state.arrays
+        assert PlayCounts.of(step.state.arrays).rounds == 4
+
+
+def test_an_expert_hears_what_was_really_played_at_the_end_of_an_episode():
+    rule = Plan(LINE, Closeness.of(0.2), trials=Trials())
+    *_, (_, choice) = steps(rule, Sure([[4.0, 2.0, 3.0]]), [0, 0, 0], start=1)
+    last = choice.state
+    begun = rule.begin_episode(last, 2, 0)
+    moved = rule.resume(last, 0)
+    np.testing.assert_array_equal(begun.arrays["played"], moved.arrays["played"])
+    assert last.arrays["played"][0].tolist() != moved.arrays["played"][0].tolist()
+
+
 def test_what_was_played_goes_on_when_representatives_are_merged():
     played_so_far = PlayCounts(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros((2, 2)))
     chain = Chain(np.array([[0.0], [0.1]]), np.zeros((2, 2)), np.array([1.0, 2.0]), 1)

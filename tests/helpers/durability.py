@@ -13,7 +13,7 @@ import numpy as np
 from helpers import killed
 from helpers.driving import POLICIES, crash_copy, half_rounds, state_of
 from helpers.spaces import KINDS, random_problem
-from oracles.limits import breaches, right_action, violations
+from oracles.limits import breaches, end, right_action, sent, violations
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError, InvalidInput, NoActionLeft
@@ -268,18 +268,18 @@ class Fuzzed:
     def run(self, rounds):
         while self.controller.round < rounds:
             self.one_round()
-            if self.random.random() < 0.05:
+            while self.random.random() < 0.05:
                 self.redirect()
             self.tell()
-            assert self.controller.action == self.played[-1]
+            assert self.controller.action == end(self.played[-1])
             if not self.controller.pending and self.random.random() < 0.05:
                 self.new_episode()
 
-    def right(self, wanted, allowed):
-        return right_action(self.played, self.limits, self.distances, wanted, allowed)
+    def right(self, wanted, allowed, *, within=False):
+        return right_action(self.played, self.limits, self.distances, wanted, allowed, within=within)
 
-    def judge(self, action, allowed, by):
-        wrong = violations(self.played, self.limits, self.distances, action, allowed)
+    def judge(self, action, allowed, by, *, within=False):
+        wrong = violations(self.played, self.limits, self.distances, action, allowed, within=within)
         assert not wrong, f"round {self.controller.round}: {wrong} broken by {by} after {self.played}"
 
     def one_round(self):
@@ -295,7 +295,7 @@ class Fuzzed:
         except NoActionLeft:
             assert self.right(0, allowed.tolist()) is None
             self.bites["no action left"] += 1
-            allowed[self.played[-1]] = True
+            allowed[end(self.played[-1])] = True
             decision = self.controller.ask(costs=costs, allowed=allowed, round=now, **wish)
         self.mask = allowed = allowed.tolist()
         self.judge_decision(decision, allowed, followed=who in ("nobody", "instructed"))
@@ -318,7 +318,7 @@ class Fuzzed:
             self.judge(decision.action, allowed, decision)
         cooling = self.guard is not None and decision.round < self.cooling_until
         aim = self.guard.revert_to_index if cooling else decision.wanted
-        right, limit = self.right(aim, allowed) or (self.played[-1], "max_step")
+        right, limit = self.right(aim, allowed) or (end(self.played[-1]), "max_step")
         assert decision.action == right, f"round {decision.round}: {decision} after {self.played}"
         if limit is None and right != decision.wanted:
             limit = "cool_down"
@@ -333,7 +333,7 @@ class Fuzzed:
             return
         self.bites[who] += 1
         if who == "watching":
-            assert told == self.played[-1]
+            assert told == end(self.played[-1])
         elif who == "forced":
             assert (told, order.force) == (wish["instructed_index"], wish["force"])
         else:
@@ -345,16 +345,16 @@ class Fuzzed:
     def redirect(self):
         """Send the machine elsewhere within the round, as a watchdog does."""
         wanted, newest = self.any_action(), self.controller.round - 1
-        right = self.right(wanted, self.mask)
+        right = self.right(wanted, self.mask, within=True)
         if newest not in [decision.round for decision in self.controller.pending]:
             return
         order = self.controller.redirect(wanted_index=wanted)
         if right is None:  # a forbidden action that cannot be left in one step
-            assert (order.action, order.limited_by) == (self.played[-1], "max_step")
+            assert (order.action, order.limited_by) == (end(self.played[-1]), "max_step")
         else:
-            self.judge(order.action, self.mask, order)
+            self.judge(order.action, self.mask, order, within=True)
             assert (order.action, order.limited_by) == right
-        self.played[-1] = order.action
+        sent(self.played, order.action)
         self.bites["redirected"] += 1
 
     def tell(self):
@@ -366,14 +366,15 @@ class Fuzzed:
             y = None if random.random() < 0.1 else float(random.exponential(1.0))
             controller.tell(told.id, y, applied_index=applied)
             if applied is not None:
-                self.played[told.round + 1 - self.first] = applied
+                if applied != end(self.played[told.round + 1 - self.first]):
+                    self.played[told.round + 1 - self.first] = applied
                 self.bites["applied"] += 1
             if self.guard is not None and y is not None and y > self.guard.threshold:
                 self.cooling_until = controller.round + self.guard.cool_down
             pending = controller.pending
 
     def new_episode(self):
-        start, here = self.any_action(), self.played[-1]
+        start, here = self.any_action(), end(self.played[-1])
         force = "it was towed there" if self.random.random() < 0.3 else None
         wrong = [] if start == here else breaches(self.limits, self.distances, here, start, self.mask)
         refused = False

@@ -15,7 +15,7 @@ from helpers.driving import KERNEL, LINE, crash_copy, operation_of, seen, state_
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from oracles.limits import breaches, right_action, violations
+from oracles.limits import breaches, end, right_action, sent, violations
 
 import holdcourse as hc
 from holdcourse.errors import Conflict, InvalidInput, NoActionLeft
@@ -104,7 +104,7 @@ class ControllerMachine(RuleBasedStateMachine):
             assert violations(self.played, limits, LINE.distances, decision.action, allowed) == []
         guard = self.options["guard"]
         aim = guard.revert_to_index if guard is not None and now < self.cooling_until else decision.wanted
-        right = right_action(self.played, limits, LINE.distances, aim, allowed) or (self.played[-1], "max_step")
+        right = right_action(self.played, limits, LINE.distances, aim, allowed) or (end(self.played[-1]), "max_step")
         assert decision.action == right[0]
         assert all(decision.probabilities[x] == 0 for x in range(LINE.n) if not allowed[x])
         self.asked[now], self.decided[now] = question, seen(decision)
@@ -120,16 +120,19 @@ class ControllerMachine(RuleBasedStateMachine):
             return right_action(self.played, self.options["limits"], LINE.distances, wish["instructed_index"], allowed)[
                 0
             ]
-        return self.played[-1] if wish else decision.action
+        return end(self.played[-1]) if wish else decision.action
 
     @precondition(lambda self: self.next_round - 1 in self.pending)
     @rule(wanted=ACTIONS)
     def redirect(self, wanted):
-        right = right_action(self.played, self.options["limits"], LINE.distances, wanted, self.mask)
+        limits = self.options["limits"]
+        right = right_action(self.played, limits, LINE.distances, wanted, self.mask, within=True)
         orders = [controller.redirect(wanted_index=wanted) for controller in self.both()]
         assert orders[0] == orders[1]
-        assert (orders[0].action, orders[0].limited_by) == (right or (self.played[-1], "max_step"))
-        self.played[-1] = orders[0].action
+        assert (orders[0].action, orders[0].limited_by) == (right or (end(self.played[-1]), "max_step"))
+        if right is not None:
+            assert violations(self.played, limits, LINE.distances, orders[0].action, self.mask, within=True) == []
+        sent(self.played, orders[0].action)
 
     @precondition(lambda self: self.decided)
     @rule(data=st.data())
@@ -156,10 +159,10 @@ class ControllerMachine(RuleBasedStateMachine):
             controller.tell(f"r{now}", measurement, applied_index=applied)
         self.pending.remove(now)
         self.told[now] = (measurement, applied)
-        if applied is not None:
+        if applied is not None and applied != end(self.played[now + 1 - self.first]):
             self.played[now + 1 - self.first] = applied
         if measurement is not None:
-            record = (self.played[now + 1 - self.first], self.asked[now]["context"], measurement)
+            record = (end(self.played[now + 1 - self.first]), self.asked[now]["context"], measurement)
             (self.learned if self.every == "round" else self.waiting)[now] = record
             self.reachable.add(now)
             guard = self.options["guard"]
@@ -213,7 +216,7 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @rule(start=ACTIONS, force=st.none() | st.just("it was towed there"))
     def new_episode(self, start, force):
-        here, limits = self.played[-1], self.options["limits"]
+        here, limits = end(self.played[-1]), self.options["limits"]
         wrong = [] if start == here else breaches(limits, LINE.distances, here, start, self.mask)
         if self.pending or (wrong and force is None):
             for controller in self.both():
@@ -252,7 +255,7 @@ class ControllerMachine(RuleBasedStateMachine):
         assert state_of(self.logged) == state_of(self.saved)
         for controller in self.both():
             assert controller.round == self.next_round
-            assert controller.action == self.played[-1]
+            assert controller.action == end(self.played[-1])
             assert [seen(decision) for decision in controller.pending] == [self.decided[t] for t in self.pending]
             history = operation_of(controller).session.pilot.model.posterior.history
             columns = (history.actions, history.contexts.reshape(-1), history.measurements)
@@ -285,3 +288,11 @@ def test_the_model_can_tell_right_from_wrong():
     limits = hc.Limits(min_dwell=3)
     assert violations([0, 2], limits, LINE.distances, 4, np.ones(LINE.n, dtype=bool)) == ["min_dwell"]
     assert violations([0, 2, 2, 2], limits, LINE.distances, 4, np.ones(LINE.n, dtype=bool)) == []
+
+
+def test_the_model_counts_every_move_within_a_round():
+    limits, everywhere = hc.Limits(max_moves=2, window=2), np.ones(LINE.n, dtype=bool)
+    assert violations([0, (2, 0)], limits, LINE.distances, 2, everywhere, within=True) == ["max_moves"]
+    assert violations([0, 2], limits, LINE.distances, 0, everywhere, within=True) == []
+    assert violations([0, 2, 4], limits, LINE.distances, 2, everywhere, within=True) == ["max_moves"]
+    assert violations([0, 2, 4], limits, LINE.distances, 2, everywhere) == []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 
 import numpy as np
 import pytest
+from helpers.driving import operation_of
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
@@ -57,6 +60,117 @@ def test_what_was_learned_stays(name, on_disk, tmp_path):
             assert (opened.round, opened.setting) == (20, controller.setting)
             np.testing.assert_array_equal(believed(opened), believed(controller))
             drive(opened, 3)
+
+
+@pytest.mark.parametrize("before", [None, hc.Limits(min_dwell=2), hc.Limits(max_moves=9, window=2)])
+def test_limits_set_later_count_the_moves_of_before(before, tmp_path):
+    path = tmp_path / "record"
+    with hc.Controller(hc.minc_known(LINE), start=100, log=path, limits=before) as controller:
+        for t in range(8):
+            costs = [0.0, 5.0, 5.0, 5.0] if t % 4 < 2 else [5.0, 5.0, 0.0, 5.0]
+            controller.tell(controller.ask(costs=costs).id, 0.0)  # moves in rounds 2, 4 and 6
+        later = hc.Limits(max_moves=3, window=24)
+        controller.change(limits=later)
+        decided = []
+        for _ in range(20):
+            decision = controller.ask(costs=[0.0, 5.0, 5.0, 5.0])
+            decided.append((decision.value, decision.limited_by))
+            controller.tell(decision.id, 0.0)
+        assert decided == [(200.0, "max_moves")] * 18 + [(100.0, None)] * 2  # round 2 is 24 rounds before round 26
+    with hc.Controller(hc.minc_known(LINE), start=100, log=path, limits=later) as again:
+        assert again.setting == 100.0
+    assert hc.audit.verify(path).verified
+
+
+def test_threads_that_change_different_things_lose_nothing():
+    controller = hc.Controller(hc.gp_md(LINE, **KNOWN))
+    changes = [
+        {"limits": hc.Limits(max_step=60.0)},
+        {"guard": hc.Guard(threshold=3.0, revert_to=100.0)},
+        {"max_pending": 3},
+        {"scale": 0.5},
+        {"fixed_cost": 2.0},
+    ]
+    waiting = [threading.Thread(target=lambda change=change: controller.change(**change)) for change in changes]
+    with operation_of(controller)._lock:  # all have begun before the first one is done
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.2)
+    for thread in waiting:
+        thread.join()
+    assert controller.limits == hc.Limits(max_step=60.0)
+    assert controller.guard == hc.Guard(threshold=3.0, revert_to=100.0)
+    assert controller.max_pending == 3
+    assert controller.policy.problem.distance(0, 2) == pytest.approx(0.5 * 100 + 2.0)
+
+
+MANY = hc.knobs(
+    groups=[("a", "b")],
+    **{name: hc.knob([1, 2, 3], change=1.0) for name in "ab"},
+    c=hc.knob(["x", "y"], change=1.0),
+)
+
+
+@pytest.mark.parametrize("price", [{"scale": 5.0}, {"metric": np.zeros((18, 18))}, {"scale": 5.0, "fixed_cost": 1.0}])
+def test_prices_that_apply_to_no_knob_are_refused(price):
+    controller = hc.Controller(hc.knob_planner(MANY, context_bounds=[(0, 1)]))
+    controller.tell(controller.ask(context=0.1).id, 1.0)
+    remedy = r"cannot be changed for hc\.knobs.*its own.*Change fixed_cost, or begin another record with knobs"
+    with pytest.raises(InvalidInput, match=f"{min(price.keys() - {'fixed_cost'})} {remedy}"):
+        controller.change(**price)
+    assert controller.policy.problem.distance(0, MANY.n - 1) == 3.0
+
+
+def test_the_fixed_cost_of_knobs_can_be_changed(tmp_path):
+    path = tmp_path / "record"
+    with hc.Controller(hc.knob_planner(MANY, context_bounds=[(0, 1)]), log=path) as controller:
+        for t in range(4):
+            controller.tell(controller.ask(context=0.1 * t).id, 1.0)
+        controller.change(fixed_cost=5.0)
+        assert controller.policy.problem.distance(0, MANY.n - 1) == 13.0  # which each group pays
+        controller.tell(controller.ask(context=0.5).id, 1.0)
+    with hc.Controller.resume(path) as again:
+        assert again.policy.problem.fixed_cost == 5.0
+    assert hc.audit.verify(path).verified
+
+
+def test_other_knobs_are_other_settings():
+    with_one_more = hc.knobs(a=hc.knob([1, 2, 3], change=1.0), b=hc.knob([1, 2], change=1.0))
+    apart = hc.knobs(**{name: hc.knob([1, 2, 3], change=1.0) for name in "ab"}, c=hc.knob(["x", "y"], change=1.0))
+    dearer = MANY.repriced({"fixed_cost": 2.0})
+    assert MANY.has_settings_of(dearer)
+    assert not any(MANY.has_settings_of(other) for other in (with_one_more, apart, LINE))
+    assert not LINE.has_settings_of(MANY)
+
+
+def test_a_matrix_takes_the_place_of_a_scale():
+    controller = hc.Controller(hc.gp_md(LINE, **KNOWN))
+    matrix = 3.0 * (1.0 - np.eye(4))
+    controller.change(metric=matrix)
+    np.testing.assert_array_equal(controller.policy.problem.distances, matrix)
+
+
+def test_no_round_is_in_progress_after_a_change_of_price(tmp_path):
+    """The decisions of before are not kept; that they were told still is."""
+    path = tmp_path / "record"
+    with hc.Controller(hc.gp_md(LINE, **KNOWN), start=150, log=path) as controller:
+        drive(controller, 2)
+        for change in ({}, {"scale": 0.5}, {"limits": hc.Limits(max_step=60)}):
+            controller.change(**change)
+            with pytest.raises(InvalidInput, match=r"no round is in progress.*ask\(\.\.\., instructed="):
+                controller.redirect(200)
+        here = controller.setting
+        controller.save(tmp_path / "state")
+        loaded = hc.Controller.load(tmp_path / "state", controller.policy)
+    with hc.Controller.resume(path) as again:
+        for each in (loaded, again):
+            with pytest.raises(InvalidInput, match="no round is in progress"):
+                each.redirect(200)
+            assert each.setting == here
+            each.ask(context=0.5)
+            each.redirect(150)
+            assert each.setting == 150
+    assert hc.audit.verify(path).verified
 
 
 @pytest.mark.parametrize("on_disk", [True, False])

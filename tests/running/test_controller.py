@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
+import sys
 import zipfile
 
 import numpy as np
@@ -16,7 +18,8 @@ from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInp
 from holdcourse.running import session
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.events import Episode, Redirect, Tell
-from holdcourse.running.session import KEPT_ENTRIES, Wish, asked
+from holdcourse.running.retraction import Recent
+from holdcourse.running.session import KEPT_ENTRIES, Session, Wish, asked
 
 COSTS = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0]
 
@@ -538,6 +541,108 @@ def test_an_episode_begins_within_reach_or_by_force(tmp_path):
         again.new_episode(start_index=0)
         again.new_episode(start_index=1, force="by hand")
         assert again.action == 1
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
+def interrupted(call, within, nth):
+    """Interrupt a call at the nth call that a function makes, also in others that it calls; says whether there was one.
+
+    So a user presses Ctrl-C in the middle of it.
+    """
+    made = -1
+
+    def look(frame, event, _):
+        nonlocal made
+        if event == "return" and frame.f_code is within.__code__:
+            sys.setprofile(None)
+        elif event == "call" and (made >= 0 or frame.f_code is within.__code__):
+            # A generator that is being thrown away would swallow the interruption.
+            made += "holdcourse" in frame.f_code.co_filename and not frame.f_code.co_flags & inspect.CO_GENERATOR
+            if made == nth:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(look)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+@pytest.mark.parametrize("retracted", [False, True])
+@pytest.mark.parametrize(
+    "name", ["gp_md flat", "gp_md exact", "gp_md fitting", "gp_md by episode", "gp_md with history", "cgp_lcb", "trial"]
+)
+def test_a_step_that_is_interrupted_without_a_record_has_not_happened(name, retracted):
+    controllers = [hc.Controller(POLICIES[name](), start_index=1, seed=3) for _ in range(2)]
+    for each in controllers:
+        for _ in half_rounds(each, name, 5):
+            pass
+        if retracted:
+            each.retract(next(f"r{t}" for t in range(5) if each.entry(f"r{t}").told[0] is not None), "unplugged")
+    controller, undisturbed = controllers
+    steps = [
+        (Session.accept, lambda c: c.ask(context=5.0)),  # decided and kept by then, as in a record
+        (Session.redirect, lambda c: c.redirect(wanted_index=4)),
+        (Session.learn, lambda c: c.tell("r5", 1.5, applied_index=2)),
+        (Session.start_episode, lambda c: c.new_episode(start_index=3)),
+        (Session.change, lambda c: c.change(limits=hc.Limits(min_dwell=2))),
+    ]
+    for within, step in steps:
+        before = state_of(controller)
+        step(undisturbed)
+        nth, times = 0, 0
+        while interrupted(lambda step=step: step(controller), within, nth):
+            assert state_of(controller) == (state_of(undisturbed) if within is Session.accept else before)
+            nth, times = max(nth + 1, 2 * nth), times + 1
+            if within is Session.accept:
+                break
+        assert times > 0
+        step(controller) if within is Session.accept else None  # asked again, the answer is the same
+        assert state_of(controller) == state_of(undisturbed)
+
+
+def test_a_recovery_that_is_interrupted_too_is_made_up_for():
+    controller = learner()
+    decision = controller.ask(context=0.3)
+    before = state_of(controller)
+    with pytest.MonkeyPatch.context() as patched:
+
+        def twice(*_):
+            raise KeyboardInterrupt
+
+        patched.setattr(Recent, "relived", twice)
+        assert interrupted(lambda: controller.tell(decision.id, 1.0), Session.learn, 5)
+    controller.tell(decision.id, 1.0)
+    assert len(learned(controller)) == 1
+    assert state_of(controller) != before
+
+
+def test_every_move_within_a_round_is_one_of_max_moves(tmp_path):
+    """Sending the machine back and forth within a round must not go around the limit."""
+    options = {"start": 0, "limits": hc.Limits(max_moves=2, window=10), "log": tmp_path / "record"}
+    with known(**options) as controller:
+        controller.ask(costs=wants(1))  # the first
+        assert controller.redirect(wanted_index=0) == Order(0, 0)  # the second, back to where it came from
+        for k in range(12):
+            assert controller.redirect(wanted_index=k % 2) == Order(k % 2, 0, "max_moves" if k % 2 else None)
+        controller.tell("r0", 1.0)
+        for t in range(1, 10):  # the ten rounds in which no more than two moves may be are those from 0 to 9
+            decision = controller.ask(costs=wants(1))
+            assert (decision.action, decision.limited_by) == (0, "max_moves")
+            assert controller.permitted(wanted_index=1) == Order(1, 0, "max_moves")
+            assert controller.redirect(wanted_index=1) == Order(1, 0, "max_moves")
+            controller.tell(decision.id, 1.0)
+            assert controller.permitted(wanted_index=1).action == (0 if t < 9 else 1)  # of the next round
+        assert controller.ask(costs=wants(1)).action == 1
+        assert controller.redirect(wanted_index=2).action == 2
+        expected = state_of(controller)
+    with known(**options) as again:
+        assert state_of(again) == expected
+        assert again.redirect(wanted_index=1) == Order(1, 2, "max_moves")
     assert hc.audit.verify(tmp_path / "record").verified
 
 

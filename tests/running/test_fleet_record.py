@@ -108,6 +108,38 @@ def test_what_is_written_is_what_page_and_record_say(tmp_path):
     assert isinstance(asked, FleetAsk)
 
 
+@pytest.mark.parametrize("policy", [POLICY, TURNS], ids=["in lockstep", "taking turns"])
+def test_the_history_of_a_fleet_is_that_of_a_member(policy, tmp_path):
+    path, random = tmp_path / "pumps.log", np.random.default_rng(3)
+    expected = [[] for _ in range(COUNT)]
+    with fleet(path, policy) as pumps:
+        for _ in range(8):
+            mask = random.random(COUNT) > 0.3
+            contexts = random.integers(0, len(HOURS), COUNT).astype(float)
+            decisions = pumps.ask(contexts, mask=mask)
+            measured = np.where(random.random(COUNT) < 0.3, np.nan, random.normal(size=COUNT))
+            pumps.tell(measured)
+            for k in np.flatnonzero(mask & np.isfinite(measured)).tolist():
+                expected[k].append((int(decisions.action[k]), float(contexts[k]), float(measured[k])))
+        for k in range(COUNT):  # while it is in use
+            found = hc.audit.history(path, member=k)
+            columns = found.actions, found.contexts.reshape(-1), found.measurements
+            assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected[k]
+    with pytest.raises(InvalidInput, match=rf"fleet of {COUNT} members.*history\(path, member=0\), up to member=5"):
+        hc.audit.history(path)
+    for wrong, said in ((COUNT, "there is no member 6"), (-1, "member"), (0.5, "member")):
+        with pytest.raises(InvalidInput, match=said):
+            hc.audit.history(path, member=wrong)
+
+
+def test_a_controller_has_no_members(tmp_path):
+    with hc.Controller(POLICY, log=tmp_path / "valve.log") as controller:
+        controller.tell(controller.ask(context=1.0).id, 1.0)
+    assert len(hc.audit.history(tmp_path / "valve.log")) == 1
+    with pytest.raises(InvalidInput, match="record of one controller, so it has no member 0; leave member out"):
+        hc.audit.history(tmp_path / "valve.log", member=0)
+
+
 def test_members_are_written_only_where_they_do_not_follow():
     pumps = fleet()
     assert pumps.identity().members == Members(COUNT, None, None)

@@ -9,11 +9,11 @@ import pytest
 from helpers.spaces import problems
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.limits import right_action, violations
+from oracles.limits import right_action, sent, violations
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft
-from holdcourse.running.limits import Limits, Position, nearest_permitted, settings_within
+from holdcourse.running.limits import KEPT_MOVES, Limits, Position, nearest_permitted, settings_within
 
 LINE = hc.Problem([0.0, 1.0, 2.0, 4.0, 8.0])
 ALL = np.ones(5, dtype=bool)
@@ -214,10 +214,40 @@ def test_position_knows_every_move_that_a_limit_may_ask_for(path, corrections, m
 
 def test_position_does_not_grow():
     limits = Limits(min_dwell=3, max_moves=5, window=7)
-    where = at(0)
+    where, many = at(0), at(0)
     for t in range(10_000):
         where = where.after(t % 5, t, limits)
-    assert len(where.arrivals) <= 9
+        many = many.after(t % 5, t, Limits(max_moves=1000, window=1000))
+    assert len(where.arrivals) == KEPT_MOVES + 1
+    assert len(many.arrivals) <= 1002
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(0, 4), st.integers(1, 50))
+def test_position_knows_the_moves_that_limits_set_later_ask_for(path, max_moves, window):
+    where, real = at(0), [0]
+    for t, action in enumerate(path):
+        where, real = where.after(action, t, Limits()), [*real, action]
+    limits = Limits(max_moves=max_moves, window=window)
+    everywhere = np.ones(LINE.n, dtype=bool)
+    for wanted in range(LINE.n):
+        found = nearest_permitted(LINE, limits, where, wanted, everywhere, len(path))
+        assert found == right_action(real, limits, LINE.distances, wanted, everywhere)
+
+
+def test_every_move_within_a_round_counts():
+    where = at(0).after(1, 3, Limits()).after(0, 3, Limits()).after(2, 5, Limits())
+    assert where == at(0, (3, 1), (3, 0), (5, 2))
+    assert [where.moves_since(t) for t in (-5, 3, 4, 5, 6)] == [3, 3, 1, 1, 0]
+    assert at(4).moves_since(-9) == 0
+    assert at(4).newest_move is None
+    assert where.newest_move == 5
+
+
+def test_what_was_applied_in_the_round_before_leaves_the_moves_within_a_round():
+    where = at(0, (3, 1), (4, 2), (4, 3), (6, 0))
+    assert where.corrected(4, 3, 6) == at(0, (3, 4), (4, 2), (4, 3), (6, 0))
+    assert where.corrected(2, 3, 6) == at(0, (3, 2), (4, 3), (6, 0))
+    assert where.corrected(4, 4, 6) == at(0, (3, 1), (4, 4), (5, 3), (6, 0))
 
 
 # -- against the twin --------------------------------------------------------------------------------------------------
@@ -240,7 +270,8 @@ def cases(draw):
     problem = draw(problems(max_actions=7, scales=(1.0,)))
     action = st.integers(0, problem.n - 1)
     mask = st.lists(st.booleans(), min_size=problem.n, max_size=problem.n).filter(any)
-    rounds = draw(st.lists(st.tuples(action, mask, st.none() | action), min_size=1, max_size=25))
+    round_ = st.tuples(action, mask, st.none() | action, st.lists(action, max_size=3))
+    rounds = draw(st.lists(round_, min_size=1, max_size=25))
     return problem, draw(limits_on(problem)), draw(action), rounds
 
 
@@ -248,17 +279,26 @@ def cases(draw):
 def test_twin(case):
     problem, limits, start, rounds = case
     where, real = at(start), [start]
-    for t, (wanted, mask, override) in enumerate(rounds):
+    for t, (wanted, mask, override, sent_to) in enumerate(rounds):
         expected = right_action(real, limits, problem.distances, wanted, mask)
         try:
             found = nearest_permitted(problem, limits, where, wanted, np.array(mask), t)
         except NoActionLeft:
             assert expected is None
-            found = (real[-1], None)  # the operator decides
+            found = (where.action, None)  # the operator decides
         else:
             assert found == expected
             assert violations(real, limits, problem.distances, found[0], mask) == []
         where = where.after(found[0], t, limits)
+        real.append(found[0])
+        for other in sent_to:  # within the round
+            right = right_action(real, limits, problem.distances, other, mask, within=True)
+            if right is None:
+                continue
+            assert nearest_permitted(problem, limits, where, other, np.array(mask), t + 1, t) == right
+            assert violations(real, limits, problem.distances, right[0], mask, within=True) == []
+            where = where.after(right[0], t, limits)
+            sent(real, right[0])
         if override is not None:
             where = where.corrected(override, t, t)
-        real.append(found[0] if override is None else override)
+            real[-1] = override

@@ -692,14 +692,31 @@ def test_a_controller_without_a_record_has_no_notes():
         operation_of(hc.Controller(POLICIES[NAME]())).note(ModeSet("act", "x"))
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_record_that_goes_on_knows_whether_a_round_is_in_progress(tmp_path, told):
+    with logged(tmp_path / "one") as first:
+        drive(first, 5)
+        if not told:
+            first.ask(0.5)
+        origin = operation_of(first).origin_of_next(range(6), None, first.action)
+    second = Operation.begin(POLICIES[NAME](), origin.where.action, 3, tmp_path / "two", origin=origin)
+    assert second.session.in_progress == (not told)
+    second.close()
+
+
 def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     with logged(tmp_path / "one") as first:
         drive(first, 5)
         origin = Origin(first.round, 3, Previous("one", first.log.last, first.log.chain))
     second = Operation.begin(POLICIES[NAME](), 4, 3, tmp_path / "two", origin=origin)
     assert (second.session.round, second.session.episode, second.session.where.action) == (5, 3, 4)
+    assert second.redirect(5).action == 5  # r4 may still be running
+    second.learn_earlier("r3", 2, 0.5, 1.5, None)
+    assert second.redirect(4).action == 4
     second.learn_earlier("r4", 2, 0.5, 1.5, place=3)
     assert second.session.where.action == 3
+    with pytest.raises(InvalidInput, match="no round is in progress"):
+        second.redirect(5)
     decision = second.ask(0.5)
     assert (decision.id, decision.episode) == ("r5", 3)
     second.tell("r5", 1.0)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import queue
 import shutil
 import signal
 import sqlite3
@@ -521,6 +522,25 @@ def test_a_witness_confirms_what_it_saw(tmp_path, key):
     assert found.statements > 0
     last = json.loads((tmp_path / "said").read_text().splitlines()[-1])
     assert (last["events"], last["chain"]) == (found.events, found.head)
+
+
+def test_a_witness_that_nobody_calls_tells_what_is_due(tmp_path, key):
+    """Its thread may look before it is called, and finds something that is due."""
+    witness = hc.Witness(key, tmp_path / "said", every_s=0.0)
+
+    class Late(queue.SimpleQueue):
+        def put(self, _):
+            pass
+
+    witness._wake = Late()  # as slow as a busy machine: the call comes after the thread has looked
+    witness.saw("record", 1, "chain", "2026-11-18T12:00:00Z")
+    thread = witness._thread  # which must outlive that
+    end = time.monotonic() + 10
+    while not (tmp_path / "said").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert len((tmp_path / "said").read_text().splitlines()) == 1
+    assert thread.is_alive()
 
 
 def test_a_witness_hears_the_last_word_of_an_idle_record(tmp_path, key):

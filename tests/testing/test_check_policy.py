@@ -99,6 +99,13 @@ class Stateful(Greedy):
         return Choice(replace(state, action=action, round=state.round + 1), p)
 
 
+class Restless(Greedy):
+    """Counts the start of an episode as a round."""
+
+    def begin_episode(self, state, action, at=None):
+        return replace(state, action=action, round=state.round + 1)
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
@@ -107,6 +114,7 @@ class Stateful(Greedy):
         (Hoarder, "keep it bounded"),
         (Improbable, "must be a distribution"),
         (Stateful, "resumed at round"),
+        (Restless, "an episode that begins at action 0 must go on from round 3 there"),
     ],
 )
 def test_broken_policies_are_caught(rule, message):

@@ -29,7 +29,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, Rule, RuleState, View, arrays_within, resumed, states_within
+from holdcourse.deciding.rules import (
+    Choice,
+    Rule,
+    RuleState,
+    View,
+    arrays_within,
+    episode_begun,
+    resumed,
+    states_within,
+)
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import (
     Calibration,
@@ -185,6 +194,16 @@ class Hedged:
         last = a["last_q"], int(a["last_followed"][0])
         kept = last if action != state.action else (a["q"], int(a["followed"][0]))
         return replace(state, action=int(action), arrays=self._arrays(kept, last, states))
+
+    def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
+        """Bring all experts to the start of an episode, with what they know; the last round stays charged."""
+        a, played = state.arrays, state.action if at is None else at
+        states = [
+            episode_begun(rule, old, action, played)
+            for rule, old in zip(self.experts, self._states(state), strict=True)
+        ]
+        now = a["q"], int(a["followed"][0])
+        return replace(state, action=int(action), arrays=self._arrays(now, now, states))
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""

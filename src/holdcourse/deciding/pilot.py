@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.checks import checked_seed
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, Greedy, RuleState, TakingTurns, Turn, View, resumed
+from holdcourse.deciding.rules import Choice, Greedy, RuleState, TakingTurns, Turn, View, episode_begun, resumed
 from holdcourse.errors import NoActionLeft
 from holdcourse.learning.costs import Estimate, LowestCosts, can
 
@@ -88,7 +88,7 @@ class Pilot:
     def new_episode(self, start: int) -> None:
         """End the episode; the next one begins at `start`."""
         self.model.new_episode()
-        self.move_to(start)
+        self.state = episode_begun(self.rule, self.state, start)
 
     def arrays(self) -> Arrays:
         """Return everything that changes, as arrays."""

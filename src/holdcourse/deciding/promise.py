@@ -54,6 +54,7 @@ from holdcourse.deciding.rules import (
     RuleState,
     View,
     arrays_within,
+    episode_begun,
     resumed,
     states_within,
 )
@@ -243,6 +244,17 @@ class Promised:
         account = Account.of(state.arrays).without_newest(state.round)
         reach = self._reached(state.arrays["reach"], int(action))
         return replace(state, action=int(action), arrays=self._arrays(states, account, reach))
+
+    def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
+        """Bring both rules to the start of an episode; the account goes on, and the last round is a part of it."""
+        followed, base = self._states(state)
+        states = (
+            episode_begun(self.followed, followed, action, at),
+            episode_begun(self.baseline, base, action, at),
+        )
+        reach = self._reached(state.arrays["reach"], state.action if at is None else at)
+        arrays = self._arrays(states, Account.of(state.arrays), self._reached(reach, int(action)))
+        return replace(state, action=int(action), arrays=arrays)
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let both rules decide, and follow the first as far as the account allows."""

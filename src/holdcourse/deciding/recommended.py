@@ -95,7 +95,7 @@ def recommended(
         A setting whose constant use is one of the experts; by default the best one in the history, if there is one.
     baseline
         What would happen without us: a fixed setting, "history" for the best fixed setting of the history, or a policy
-        such as the operators' own rule; None: staying where the run begins.
+        such as the operators' own rule; None: staying where the run begins, or the episode.
     at_most
         The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and where
         moves cost more than half a round, in advance what 35 of them cost; None: no promise. See

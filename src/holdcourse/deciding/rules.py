@@ -5,7 +5,8 @@ decision can be taken again, saved, and undone. Rules know nothing of where the 
 ask the view's `model` about other contexts, as the protocols in `holdcourse.learning.costs` declare.
 
 A `Rule` is what a policy holds, or a `RuleMaker` where it depends on the run's seed. A rule that keeps what it knows
-when it is moved is a `ResumableRule`; one that cannot work with every cost model says so as a `DemandingRule`; one
+when it is moved is a `ResumableRule`; one for which the start of an episode is something else than that is an
+`EpisodicRule`; one that cannot work with every cost model says so as a `DemandingRule`; one
 that knows how far apart its rounds are is a `TimedRule`; one whose arms need not all learn from a round is
 `TakingTurns`.
 
@@ -263,10 +264,23 @@ class RuleMaker(Protocol):
 
 @runtime_checkable
 class ResumableRule(Rule, Protocol):
-    """A rule that keeps what it knows when somebody moves it, or when an episode begins."""
+    """A rule that keeps what it knows when somebody moves it; at a new episode too, if it is no `EpisodicRule`."""
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Return the state elsewhere, with what is known."""
+        ...
+
+
+@runtime_checkable
+class EpisodicRule(Rule, Protocol):
+    """A rule to which the start of an episode is something else than being moved.
+
+    Who is moved did not play the last round as it was decided, and may take it back. At the start of an episode the
+    last round was played, and counts.
+    """
+
+    def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
+        """Return the state at the start of an episode, with what is known; `at` is that of a `View`."""
         ...
 
 
@@ -304,6 +318,13 @@ def resumed(rule: Rule, state: RuleState, action: int) -> RuleState:
     if isinstance(rule, ResumableRule):
         return rule.resume(state, action)
     return rule.begin(action, state.seed, state.round)
+
+
+def episode_begun(rule: Rule, state: RuleState, action: int, at: int | None = None) -> RuleState:
+    """Return the state of a rule at the start of an episode; `at` is what was really played last, as in a `View`."""
+    if isinstance(rule, EpisodicRule):
+        return rule.begin_episode(state, action, at)
+    return resumed(rule, state, action)
 
 
 def states_within(state: RuleState, places: Sequence[float] | Array, seeds: Sequence[int]) -> list[RuleState]:

@@ -39,6 +39,7 @@ from holdcourse.deciding.rules import (
     Turn,
     View,
     arrays_within,
+    episode_begun,
     resumed,
     states_within,
     uniform,
@@ -277,6 +278,14 @@ class Trial:
             states[arm] = self.rules[arm].begin(int(action), states[arm].seed, state.round)
         else:
             states[arm] = resumed(self.rules[arm], states[arm], action)
+        return replace(state, action=int(action), arrays=self._arrays(states, int(state.arrays["first"][0])))
+
+    def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
+        """Bring both arms to the start of an episode: that is where either would begin it if it ran throughout."""
+        played = state.action if at is None else at
+        states = [
+            episode_begun(rule, old, action, played) for rule, old in zip(self.rules, self._states(state), strict=True)
+        ]
         return replace(state, action=int(action), arrays=self._arrays(states, int(state.arrays["first"][0])))
 
     def step(self, state: RuleState, view: View) -> Choice:

@@ -242,6 +242,24 @@ class Knobs(Problem):
             "labels": None,
         }
 
+    def repriced(self, prices: Mapping[str, Any]) -> Problem:
+        """Return the same settings at another fixed cost, the one price that is not a knob's own."""
+        wrong = sorted(prices.keys() - {"fixed_cost"})
+        if wrong:
+            raise InvalidInput(
+                f"{wrong[0]} cannot be changed for hc.knobs(...): each knob has a price of its own, and "
+                f"{wrong[0]}={plain(prices[wrong[0]])!r:.80} would apply to none of them. Change fixed_cost, or begin "
+                "another record with knobs at the new prices, such as hc.knob(values, change=...)"
+            )
+        return super().repriced(prices)
+
+    def has_settings_of(self, other: Problem) -> bool:
+        """Return whether the settings are those of another problem, in the same groups."""
+        if not isinstance(other, Knobs) or self._names != other._names or len(self.groups) != len(other.groups):
+            return False
+        pairs = zip(self.groups, other.groups, strict=True)
+        return all(one.axis_names == two.axis_names and one.has_settings_of(two) for one, two in pairs)
+
     def describe_in_words(self) -> str:
         """Say what groups there are, and what is given up by them."""
         groups = [" with ".join(group.axis_names or ()) for group in self.groups]

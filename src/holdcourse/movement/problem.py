@@ -515,6 +515,19 @@ class Problem:
             context_units=data.get("context_units"),
         )
 
+    def repriced(self, prices: Mapping[str, Any]) -> Problem:
+        """Return the same settings at other prices: some of `scale`, `fixed_cost` and `metric`, by their names."""
+        data = self.describe()
+        if not isinstance(prices.get("metric", ""), str):  # a matrix holds the costs: the scale of before is gone
+            data["scale"] = 1.0
+        return Problem.from_data({**data, **prices})
+
+    def has_settings_of(self, other: Problem) -> bool:
+        """Return whether the settings are those of another problem, whatever moving between them costs."""
+        if other.in_groups:
+            return other.has_settings_of(self)
+        return self.actions.shape == other.actions.shape and bool((self.actions == other.actions).all())
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash that is equal for problems with the same actions and movement costs."""

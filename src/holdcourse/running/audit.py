@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 
 from holdcourse import archive
+from holdcourse.checks import whole_number
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Trust
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import History
 from holdcourse.running.decision import Entry
 from holdcourse.running.events import (
@@ -45,6 +46,7 @@ from holdcourse.running.events import (
     Tell,
 )
 from holdcourse.running.fleet import Fleet
+from holdcourse.running.fleet_record import question_of, read_members
 from holdcourse.running.fleet_record import relived as fleet_relived
 from holdcourse.running.identity import differences, in_words
 from holdcourse.running.log import Log
@@ -188,11 +190,18 @@ def backup(path: str | Location, target: str | Path) -> int:
     return copy.last
 
 
-def history(path: str | Location) -> History:
+def history(path: str | Location, *, member: int | None = None) -> History:
     """Return what was measured in a record and not taken back: which action ran, in which context, and the number.
 
     So another policy can learn it, for these settings or for finer ones; see `refine`. What the policy had learned
     before the record began is not a part of it, nor what an arm of a trial kept to itself.
+
+    Parameters
+    ----------
+    path
+        The record. It may be in use.
+    member
+        In the record of a fleet, whose measurements: a number from 0. Each member has its own machine.
 
     Examples
     --------
@@ -209,6 +218,12 @@ def history(path: str | Location) -> History:
     """
     log = Log.read(located(path), checked=False)
     try:
+        if log.about.identity.members is not None:
+            return History.from_triples(_member_measured(log, log.about.identity.members.count, member))
+        if member is not None:
+            raise InvalidInput(
+                f"{log.path} is the record of one controller, so it has no member {plain(member)!r}; leave member out"
+            )
         gone = {event.body.id for event in log.retractions()}
         asked: dict[str, Ask] = {}
         ran: dict[str, int] = {}
@@ -231,6 +246,32 @@ def history(path: str | Location) -> History:
         log.close()
 
 
+def _member_measured(log: Log, count: int, member: int | None) -> list[tuple[int, Any, float]]:
+    """All that one member of a fleet measured, in the order in which it was told."""
+    if member is None:
+        raise InvalidInput(
+            f"{log.path} is the record of a fleet of {count} members, and each has measurements of its own machine; "
+            f"say whose you want: hc.audit.history(path, member=0), up to member={count - 1}"
+        )
+    if whole_number(member, "member", 0) >= count:
+        raise InvalidInput(f"{log.path} holds members 0 to {count - 1}; there is no member {member}")
+    newest: tuple[int, Any] | None = None
+    measured: list[tuple[int, Any, float]] = []
+    for event in log.events():
+        body = event.body
+        if not isinstance(body, FleetAsk | FleetTell):
+            continue
+        places = np.flatnonzero(read_members(body.members, count) == member)
+        if not len(places):
+            continue
+        if isinstance(body, FleetAsk):
+            question = question_of(body, count)
+            newest = body.actions[places[0]], question.contexts[places[0]]
+        elif newest is not None and (y := body.measurements[places[0]]) is not None:
+            measured.append((*newest, y))
+    return measured
+
+
 def _measured(told: Tell | Learn, action: int, context: Any) -> Iterator[tuple[int, Any, float]]:
     """All that one event says was measured, in its context."""
     if told.measurement is not None:
@@ -250,7 +291,7 @@ def _lived_again(
         if progress is not None and event.number % TOLD_EVERY == 0:
             progress(event.number, log.last)
         if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
-            plain = ("identity", "round", "episode", "where", "cool_until")
+            plain = ("identity", "round", "episode", "where", "cool_until", "settled")
             found.append(_unlike(log, body.follows, session, plain))
     return found, counts
 
@@ -292,7 +333,7 @@ def _nearly_kept(log: Log, number: int, session: Session | Fleet, plain: Sequenc
     state, arrays = archive.unpack(content, f"a snapshot in {log.path}")
     present, own = session.snapshot()
     return (
-        all(state[name] == json.loads(json.dumps(present[name])) for name in plain)
+        all(state.get(name) == json.loads(json.dumps(present[name])) for name in plain)
         and arrays.keys() == own.keys()
         and all(
             arrays[name].shape == np.shape(own[name])

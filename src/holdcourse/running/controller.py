@@ -28,16 +28,9 @@ from holdcourse.running.events import Identity, from_plain
 from holdcourse.running.identity import differences, in_words, resumed
 from holdcourse.running.limits import Guard, Limits, settings_within
 from holdcourse.running.log import Log
-from holdcourse.running.operation import Operation, Recording, check_force
+from holdcourse.running.operation import UNCHANGED, Operation, Recording, Unchanged, check_force
 from holdcourse.running.session import Session, Wish
 from holdcourse.running.witness import Witness
-
-
-class Unchanged:
-    """Stands for a parameter of `change` that was not given: what it names stays as it is."""
-
-
-UNCHANGED = Unchanged()
 
 
 class Controller:
@@ -307,7 +300,8 @@ class Controller:
     def redirect(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
         """Send the machine elsewhere within the round in progress, as far as `permitted` says.
 
-        A `tell` of that round without `applied` then means where it was sent, and limits count from there.
+        A `tell` of that round without `applied` then means where it was sent, and limits count from there; each time is
+        a move of that round.
         """
         return self._operation.redirect(required(self.policy.problem, wanted, wanted_index, "wanted"))
 
@@ -342,7 +336,8 @@ class Controller:
         limits, guard, max_pending
             As in `Controller`.
         scale, fixed_cost, metric
-            The price of movement, as in `Problem`; `metric` is a matrix, for those who gave one.
+            The price of movement, as in `Problem`; `metric` is a matrix, for those who gave one. Of `hc.knobs` only the
+            fixed cost can be changed: each knob has a price of its own.
 
         Examples
         --------
@@ -353,16 +348,9 @@ class Controller:
         >>> controller.limits.max_step, controller.policy.problem.distance(0, 1)
         (0.5, 1.0)
         """
-        session = self._operation.session
         prices = {"scale": scale, "fixed_cost": fixed_cost, "metric": metric}
         given = {name: value for name, value in prices.items() if value is not None}
-        problem = Problem.from_data({**session.policy.problem.describe(), **given}) if given else None
-        self._operation.change(
-            session.limits if isinstance(limits, Unchanged) else limits,
-            session.guard if isinstance(guard, Unchanged) else guard,
-            session.max_pending if isinstance(max_pending, Unchanged) else max_pending,
-            problem,
-        )
+        self._operation.change(limits, guard, max_pending, given)
 
     def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""

@@ -7,7 +7,8 @@ to it. Which actions are permitted, strongest first:
 2. max_step: no single move is longer than this, and none costs more than max_step_cost; never broken. If no allowed
    action is within reach, that is an error;
 3. min_dwell: after a move, stay for at least this number of rounds;
-4. max_moves: at most this number of moves within any `window` rounds.
+4. max_moves: at most this number of moves within any `window` rounds. Being sent elsewhere within a round is a move of
+   that round, also back to where the machine came from.
 
 An action that somebody instructs instead of the decision, or sends the machine to within a round, passes through the
 same limits; the start of an episode through the first two. Only what is forced, with a reason, goes beyond them, and
@@ -36,6 +37,7 @@ from holdcourse.units import lasting, rounds, seconds
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 
+KEPT_MOVES = 256  # newest moves that are remembered whatever the limits are: others may be set later
 ROUNDING = 1e-9  # relative: settings such as linspace(60, 300, 25) are not exactly what people write
 
 
@@ -225,8 +227,8 @@ class Position:
     Attributes
     ----------
     arrivals
-        (round, action) of every move, oldest first, as far back as a limit may ask. The first entry only says where
-        it was before.
+        (round, action) of every move, oldest first: as far back as a limit may ask, and the newest `KEPT_MOVES`
+        however long ago they were. The first entry only says where it was before.
     """
 
     arrivals: tuple[tuple[int, int], ...]
@@ -241,13 +243,29 @@ class Position:
         """The rounds of its newest moves, oldest first."""
         return tuple(past for past, _ in self.arrivals[1:])
 
+    @property
+    def newest_move(self) -> int | None:
+        """The round of its newest move; None where none is known."""
+        return self.arrivals[-1][0] if len(self.arrivals) > 1 else None
+
+    def moves_since(self, round: int) -> int:  # noqa: A002
+        """How often it moved in `round` and later."""
+        count = 0
+        for past, _ in reversed(self.arrivals):  # few are that new, of many
+            if past < round:
+                return count
+            count += 1
+        return count - 1
+
     def after(self, action: int, round: int, limits: Limits) -> Position:  # noqa: A002
-        """The position after playing `action` in `round`, the next one."""
+        """The position after going to `action` in `round`: the next one, or again in the newest one."""
         if action == self.action:
             return self
-        reach = max(limits.min_dwell, limits.window or 0)
-        old = sum(past <= round - reach for past, _ in self.arrivals)
-        return Position((*self.arrivals[max(old - 1, 0) :], (round, action)))
+        arrivals, reach = self.arrivals, max(limits.min_dwell, limits.window or 0)
+        first, spare = 0, len(arrivals) - KEPT_MOVES
+        while first < spare and arrivals[first + 1][0] <= round - reach:
+            first += 1
+        return Position((*arrivals[first:], (round, action)))
 
     def renamed(self, places: Sequence[int], here: int, newest: int) -> Position:
         """Return it in other actions, `places[k]` for action k; it is at `here` after round `newest`."""
@@ -261,8 +279,10 @@ class Position:
             return self
         after = [] if action == before[-1][1] else [(round, action)]
         if round < newest:
-            back = next(there for past, there in reversed(self.arrivals) if past <= round + 1)
-            after += [] if back == action else [(round + 1, back)]
+            left = [arrival for arrival in self.arrivals if arrival[0] == round + 1]
+            if not left:  # it stayed where it was then, so it must have come there
+                left = [(round + 1, next(there for past, there in reversed(self.arrivals) if past <= round))]
+            after += left[1:] if left[0][1] == action else left
             after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
         return Position((*before, *after))
 
@@ -296,8 +316,12 @@ def nearest_permitted(
     wanted: int,
     allowed: Mask,  # (n,)
     round: int,  # noqa: A002
+    moves_in: int | None = None,
 ) -> tuple[int, str | None]:
-    """The action to play when the rule wants `wanted`, and the limit that kept it from being played."""
+    """The action to play when the rule wants `wanted`, and the limit that kept it from being played.
+
+    `round` is the next one. Within a round in progress, `moves_in` is that round, to which a move would belong.
+    """
     here = where.action
     reachable = allowed
     if limits.max_step is not None or limits.max_step_cost is not None:
@@ -320,11 +344,12 @@ def nearest_permitted(
     if wanted != here and problem.permits(
         reachable, here
     ):  # a limit that says "stay" yields where staying is not permitted
-        if where.moves and round - where.moves[-1] < limits.min_dwell:
+        newest = where.newest_move
+        if newest is not None and round - newest < limits.min_dwell:
             return here, "min_dwell"
         if limits.max_moves is not None and limits.window is not None:
-            recent = sum(past > round - limits.window for past in where.moves)
-            if recent >= limits.max_moves:
+            belongs_to = round if moves_in is None else moves_in
+            if where.moves_since(belongs_to - limits.window + 1) >= limits.max_moves:
                 return here, "max_moves"
     if problem.permits(reachable, wanted):
         return wanted, None

@@ -2,7 +2,7 @@
 
 What is done is recorded, or has not happened: each step computes without changing anything, commits to the record if
 there is one, and only then goes on; so a failure at any point leaves the state as it was. A record is a `Log`. Where
-there is none, everything lives in memory alone and the same steps write nothing.
+there is none, everything lives in memory alone, where the events of the newest rounds take its place.
 
 `Controller` is what a program uses. The service uses `Operation` itself, which also takes what else the record shall
 hold, and lets a record continue an earlier one.
@@ -32,7 +32,6 @@ from holdcourse.deciding.rules import TimedRule
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
-from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
@@ -67,6 +66,12 @@ Result = TypeVar("Result")
 
 Book: TypeAlias = Callable[[Learned], tuple[TellDetails | None, Sequence[Note]]]
 
+
+class Unchanged:
+    """Stands for a parameter of `change` that was not given: what it names stays as it is."""
+
+
+UNCHANGED = Unchanged()
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
 
 
@@ -104,7 +109,7 @@ class Recording:
     def __init__(self, session: Session, path: Location | None = None, witness: Witness | None = None) -> None:
         self.session = session
         self._log: Log | None = None
-        self._stale = False  # whether the state must be read back from the log first
+        self._stale = False  # whether the state must be read back from the record first
         self._snapshots = 0  # how often one was due
         self._recent = Recent(session) if path is None else None
         if path is not None:
@@ -124,9 +129,12 @@ class Recording:
         return self._log
 
     def catch_up(self) -> None:
-        """Read the state back from the log where that could not be done when it was due."""
+        """Read the state back from the record where that could not be done when it was due."""
         if self._stale:
-            self._reload()
+            if self._recent is not None:
+                self.session = self._recent.relived(self.session)
+            else:
+                self._reload()
             self._stale = False
 
     @contextmanager
@@ -135,10 +143,9 @@ class Recording:
         try:
             yield
         except BaseException:
-            if self._log is not None:
-                self._stale = True
-                with suppress(HoldcourseError):
-                    self.catch_up()
+            self._stale = True
+            with suppress(HoldcourseError):
+                self.catch_up()
             raise
 
     def write(self, event: Body, notes: Sequence[Note] = ()) -> None:
@@ -192,8 +199,10 @@ class Recording:
     def retract(self, retract: Retract, progress: Progress | None, observer: RetractionObserver | None) -> None:
         """Go on without a measurement."""
         if self._recent is not None:
-            self.session, remember = self._recent.without(self.session, retract, progress)
-            remember()
+            again, remember = self._recent.without(self.session, retract, progress)
+            with self.all_or_nothing():
+                remember()
+                self.session = again
             return
         look, notes = None if observer is None else observer.look, list[Note]()
         again = without(self.log, self.session, retract, self.log.last + 1, progress, look)
@@ -524,7 +533,7 @@ class Operation:
         self._recording.catch_up()
         self.session.policy.problem.check_action(action)
         with self._recording.all_or_nothing():
-            learned = self.session.learn_earlier(action, context, measurement, place, also)
+            learned = self.session.learn_earlier(decision_id, action, context, measurement, place, also)
             details, notes = (None, ()) if book is None else book(learned)
             event = Learn(decision_id, action, context, measurement, place, also=_recorded(also), extra=details)
             self._recording.write(event, notes)
@@ -540,21 +549,24 @@ class Operation:
         previous = Previous(log.path.name, log.last, log.chain)
         where = session.where.renamed(places, here, session.round - 1)
         allowed = None if forebears is None else tuple(np.flatnonzero(session.mask[list(forebears)]).tolist())
-        return Origin(session.round, session.episode, previous, where, session.cool_until, allowed)
+        settled = session.settled if session.in_progress else session.round
+        return Origin(session.round, session.episode, previous, where, session.cool_until, allowed, settled)
 
     @_one_at_a_time
-    def permitted(self, wanted: int) -> Order:
-        """Say where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`."""
+    def permitted(self, wanted: int, *, next_round: bool = False) -> Order:
+        """Say where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`.
+
+        With `next_round`: where it might go if the next round began now.
+        """
         self._recording.catch_up()
         self.session.policy.problem.check_action(wanted)
-        return self.session.permitted(int(wanted))
+        return self.session.permitted(int(wanted), next_round=next_round)
 
     @_one_at_a_time
     def redirect(self, wanted: int, notes: Sequence[Note] = ()) -> Order:
         """Send the machine elsewhere within the round in progress; `notes` follow in the record."""
         order, session = self.permitted(wanted), self.session
-        newest = session.entries.get(session.round - 1)
-        if session.round == 0 or (newest is not None and newest.told is not None):
+        if not session.in_progress:
             raise InvalidInput("no round is in progress; to send the machine elsewhere, use ask(..., instructed=...)")
         with self._recording.all_or_nothing():
             session.redirect(order)
@@ -564,15 +576,23 @@ class Operation:
     @_one_at_a_time
     def change(
         self,
-        limits: Limits | None,
-        guard: Guard | None,
-        max_pending: int,
-        problem: Problem | None = None,
+        limits: Limits | Unchanged | None = UNCHANGED,
+        guard: Guard | Unchanged | None = UNCHANGED,
+        max_pending: int | Unchanged = UNCHANGED,
+        prices: Mapping[str, Any] | None = None,
     ) -> None:
-        """Go on with other limits, guard or, in `problem`, prices; see `Controller.change`."""
+        """Go on with other limits, guard or, by their names, prices; see `Controller.change`.
+
+        What stays is looked up here, where threads take turns: two that change different things lose neither.
+        """
         self._recording.catch_up()
         session = self.session
-        change = session.changed(limits or Limits(), guard, max_pending, problem)
+        change = session.changed(
+            session.limits if isinstance(limits, Unchanged) else limits or Limits(),
+            session.guard if isinstance(guard, Unchanged) else guard,
+            session.max_pending if isinstance(max_pending, Unchanged) else max_pending,
+            session.policy.problem.repriced(prices) if prices else None,
+        )
         if change.problem is not None or change.identity != session.identity():
             self._recording.change(change)
 

@@ -11,7 +11,7 @@ events of the newest rounds are kept in memory; see `Recent`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from holdcourse import archive
 from holdcourse.deciding import recipe
+from holdcourse.running.decision import Entry
 from holdcourse.running.events import Body, Event, Learn, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.session import KEPT_ENTRIES, Difference, Session, identity_in
@@ -132,10 +133,17 @@ def _own(array: NDArray[Any]) -> NDArray[Any]:
     return np.array(array) if np.asarray(array).flags.writeable else array
 
 
+def _same(entry: Entry, others: Mapping[int, Entry]) -> bool:
+    """Whether an entry is about a decision that others hold too, and as much was told of it."""
+    other = others.get(entry.decision.round)
+    return other is not None and (other.told, other.redirected) == (entry.told, entry.redirected)
+
+
 class Recent:
     """The newest events of a controller without a record, and states from which they can be lived through again.
 
-    They reach back at least as far as decisions are kept in memory, and at most twice as far.
+    They reach back at least as far as decisions are kept in memory, and at most twice as far. What was interrupted
+    halfway is undone from them too: so nothing has to be copied before each step.
 
     Attributes
     ----------
@@ -193,11 +201,22 @@ class Recent:
 
         return again, remember
 
+    def relived(self, session: Session) -> Session:
+        """The session as it is after the newest event; `session` is the same one, interrupted in a step after it."""
+        checkpoint = self._checkpoints[-1]
+        again = checkpoint.session(session)
+        for body in self._bodies[checkpoint.number - self._first :]:
+            again.repeat(body, self.reasons)
+        if self.reasons:  # what is believed now of rounds that were decided before one was taken back is not what was
+            same = {number: entry for number, entry in session.entries.items() if _same(entry, again.entries)}
+            again.keep_entries(again.entries | same, self.reasons)
+        return again
+
     def _keep(self, session: Session) -> None:
-        self._round = session.round
-        self._checkpoints = [*self._checkpoints[-1:], _Checkpoint(self._first + len(self._bodies), session)]
-        first = self._checkpoints[0].number
-        del self._bodies[: first - self._first]
-        self._first = first
+        checkpoints = [*self._checkpoints[-1:], _Checkpoint(self._first + len(self._bodies), session)]
+        first = checkpoints[0].number
+        bodies = self._bodies[first - self._first :]
+        # One after the other without a call in between, where an interruption could find a part of it done.
+        self._round, self._checkpoints, self._first, self._bodies = session.round, checkpoints, first, bodies
         told = {body.id for body in self._bodies if isinstance(body, Tell | Learn)}
         self.reasons = {name: reason for name, reason in self.reasons.items() if name in told}

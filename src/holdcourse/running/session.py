@@ -58,7 +58,7 @@ class Origin:
     """Where a new record goes on from: the round and episode of an earlier one, and what to say of that.
 
     `where`, `cool_until` and `allowed`, its newest mask, are those of the earlier one in the actions of the new;
-    without, limits and guard begin afresh and nothing is forbidden.
+    without, limits and guard begin afresh and nothing is forbidden. `settled` is as in a `Session`.
     """
 
     round: int = 0
@@ -67,6 +67,7 @@ class Origin:
     where: Position | None = None
     cool_until: int = 0
     allowed: tuple[int, ...] | None = None
+    settled: int = 0
 
 
 class Learned(NamedTuple):
@@ -147,6 +148,7 @@ class Session:
         self.episode = self.origin.episode
         self.where = self.origin.where or Position(((self.round - 1, self.start),))
         self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
+        self.settled = self.origin.settled  # rounds before this one are over, also where no entry says so
         self.mask: Mask = np.full(self.policy.problem.entries, self.origin.allowed is None)  # of the newest question
         self.mask[list(self.origin.allowed or ())] = True
         self.entries: dict[int, Entry] = {}  # by round: all pending ones and the newest others
@@ -175,6 +177,12 @@ class Session:
     def pending(self) -> list[Entry]:
         """Return the decisions that are not told yet, oldest first."""
         return [entry for entry in self.entries.values() if entry.told is None]
+
+    @property
+    def in_progress(self) -> bool:
+        """Return whether the newest round is not over; one of an earlier record may be until somebody tells it."""
+        entry = self.entries.get(self.round - 1)
+        return self.settled < self.round if entry is None else entry.told is None
 
     def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Entry]:
         """What the next round's decision is; changes nothing. `wish`: what the machine shall do in its place."""
@@ -223,24 +231,30 @@ class Session:
         )
         return choice, entry
 
-    def _order(self, wish: Wish, allowed: Mask) -> Order:
-        """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits."""
+    def _order(self, wish: Wish, allowed: Mask, moves_in: int | None = None) -> Order:
+        """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits.
+
+        `moves_in` is that of `nearest_permitted`.
+        """
         if wish.action is None:
             return Order(None, self.where.action)
         if wish.force is not None:
             return Order(wish.action, wish.action, None, wish.force)
         problem = self.policy.problem
-        return Order(
-            wish.action, *nearest_permitted(problem, self.limits, self.where, wish.action, allowed, self.round)
-        )
+        found = nearest_permitted(problem, self.limits, self.where, wish.action, allowed, self.round, moves_in)
+        return Order(wish.action, *found)
 
-    def permitted(self, wanted: int) -> Order:
-        """Where the machine may go now if `wanted` is wanted: by the newest mask, and all limits from where it is."""
+    def permitted(self, wanted: int, *, next_round: bool = False) -> Order:
+        """Where the machine may go now if `wanted` is wanted: by the newest mask, and all limits from where it is.
+
+        With `next_round`: where it might go if the next round began now.
+        """
         here = self.where.action
         if not self.policy.problem.any_permitted(self.mask):  # the newest mask was about actions that are gone
             return Order(wanted, here, None if wanted == here else "allowed")
         try:
-            return self._order(Wish(wanted), self.mask)
+            within = self.round - 1 if self.in_progress and not next_round else None
+            return self._order(Wish(wanted), self.mask, within)
         except NoActionLeft:
             return Order(wanted, here, "max_step")  # it cannot leave a forbidden action in one step: it stays
 
@@ -308,13 +322,21 @@ class Session:
         return learned
 
     def learn_earlier(
-        self, action: int, context: Any, measurement: float | None, place: int | None, also: Also = ()
+        self,
+        decision_id: str,
+        action: int,
+        context: Any,
+        measurement: float | None,
+        place: int | None,
+        also: Also = (),
     ) -> Learned:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
         learned = self._measured(action, context, measurement)
         self._learn_also(context, also)
         if place is not None:
             self._place(place)
+        if round_of(decision_id) == self.round - 1:
+            self.settled = self.round
         return learned
 
     def _learn_also(self, context: Any, also: Also) -> None:
@@ -329,7 +351,9 @@ class Session:
         if entry is not None:
             self.entries[self.round - 1] = replace(entry, redirected=order)
         if order.action != self.where.action:
-            self._place(order.action)
+            # It was where it was sent before: this is one move more, also on the way back.
+            self.where = self.where.after(order.action, self.round - 1, self.limits)
+            self.pilot.move_to(order.action)
 
     def _place(self, place: int) -> None:
         """Take in that the machine was at `place` in the newest round, or is there now."""
@@ -394,7 +418,7 @@ class Session:
         self.pilot.new_episode(start)
         self.episode += 1
         self.where = Position(((self.round - 1, start),))
-        self.cool_until = 0
+        self.cool_until, self.settled = 0, self.round
 
     def entry(self, decision_id: str) -> Entry:
         """The entry of a decision, if it is still kept."""
@@ -434,6 +458,7 @@ class Session:
             "episode": self.episode,
             "where": self.where.arrivals,
             "cool_until": self.cool_until,
+            "settled": self.settled,
             "allowed": None if self.mask.all() else np.flatnonzero(self.mask).tolist(),
             "tried": None if self.tried is None else sorted(self.tried),
             "entries": [],
@@ -452,6 +477,7 @@ class Session:
         self.round, self.episode = state["round"], state["episode"]
         self.where = Position(tuple((past, action) for past, action in state["where"]))
         self.cool_until = state["cool_until"]
+        self.settled = state.get("settled", 0)  # a record of before does not say
         self.mask[:] = state["allowed"] is None
         self.mask[list(state["allowed"] or ())] = True
         tried = state.get("tried")  # a record of before does not say
@@ -514,6 +540,7 @@ class Session:
             pilot.model.restore(self.pilot.model.state())
             pilot.state = pilot.rule.begin(self.where.action, self.seed, self.round)
             self.policy, self.pilot, self.entries = policy, pilot, {}
+            self.settled = self.round  # all were told, or this would have been refused
             self.policies[policy.fingerprint] = policy
         identity = event.identity
         self.limits, self.guard, self.max_pending = identity.limits, identity.guard, identity.max_pending
@@ -522,8 +549,7 @@ class Session:
 
     def _repriced(self, problem: Problem) -> Policy:
         """The policy for the same settings at other prices."""
-        old = self.policy.problem
-        if problem.actions.shape != old.actions.shape or (problem.actions != old.actions).any():
+        if not problem.has_settings_of(self.policy.problem):
             raise InvalidInput("the settings must stay the same; begin another record for other settings")
         described = recipe.describe(self.policy)
         trust = recipe.code_in(described)  # its code runs here already
@@ -566,7 +592,7 @@ class Session:
             case Learn():
                 gone = event.id in retracted
                 measurement, also = None if gone else event.measurement, () if gone else recorded_also(event)
-                self.learn_earlier(event.action, event.context, measurement, event.place, also)
+                self.learn_earlier(event.id, event.action, event.context, measurement, event.place, also)
             case Episode():
                 refusal = None if event.force is not None else self.refusal_of(event.start)
                 self.start_episode(event.start)

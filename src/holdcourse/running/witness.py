@@ -123,12 +123,12 @@ class Witness:
 
     def _run(self) -> None:
         while True:
-            with suppress(queue.Empty):
+            called = None
+            with suppress(queue.Empty):  # nobody called, but something is due
                 called = self._wake.get(timeout=self._until_due())
             self._tell_due()
             if called is not None:
                 called.set()
-            called = None
 
     def _until_due(self) -> float | None:
         """How long until somebody must be told of; None: nobody."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Rule
+from holdcourse.deciding.rules import Rule, episode_begun
 from holdcourse.errors import HoldcourseError
 from holdcourse.learning.costs import CostModel
 from holdcourse.learning.history import check_contexts
@@ -28,9 +29,9 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
     """Check that a policy is fit for a `Controller`.
 
     Rule and cost model have what their protocols declare; decisions are the same for the same seed; a run that is saved
-    and loaded at a random round goes on bit-identically;
-    masks are respected; bad input changes nothing; equal policies have equal fingerprints; and the saved state does not
-    grow beyond what an exact posterior needs.
+    and loaded at a random round goes on bit-identically; masks are respected; a new episode begins where it should, and
+    the count of rounds goes on; bad input changes nothing; equal policies have equal fingerprints; and the saved state
+    does not grow beyond what an exact posterior needs.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
     again, _, _ = rounds.play(Controller(factory(), start_index=start, seed=seed))
     _check_same(whole, again, "a second run with the same seed")
     _check_resume(factory, rounds, whole, start, seed)
+    _check_episode(factory(), start, seed)
     _check_bad_input(factory(), rounds, start, seed)
     if size_at_end > FASTEST_GROWTH * size_halfway:
         raise AssertionError(
@@ -149,6 +151,17 @@ def _check_resume(factory: Callable[[], Policy], rounds: _Rounds, whole: list[De
         resumed = Controller.load(path, factory())
     rest, _, _ = rounds.play(resumed)
     _check_same(whole[cut:], rest, f"a run resumed at round {cut}")
+
+
+def _check_episode(policy: Policy, start: int, seed: int) -> None:
+    rule = policy.rule_for(seed)
+    state = replace(rule.begin(start, seed), round=3)
+    begun = episode_begun(rule, state, start)
+    if (begun.action, begun.round, begun.seed) != (start, state.round, state.seed):
+        raise AssertionError(
+            f"an episode that begins at action {start} must go on from round {state.round} there, with the same seed; "
+            f"the state says action {begun.action}, round {begun.round}"
+        )
 
 
 def _check_bad_input(policy: Policy, rounds: _Rounds, start: int, seed: int) -> None:

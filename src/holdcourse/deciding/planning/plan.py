@@ -330,12 +330,27 @@ class Plan:
         return RuleState(int(action), round, seed, {})
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Go on elsewhere with everything learned of the contexts: somebody moved us, or an episode begins."""
-        if self.trials is None or self.weighed is not None or not state.arrays or action == state.action:
+        """Go on elsewhere with everything learned of the contexts: somebody moved us."""
+        if not self._counts_plays(state) or action == state.action or "last" in state.arrays:
             return replace(state, action=int(action))
         a = state.arrays
         played = PlayCounts.of(a).corrected(int(a["here"][0]), state.action, int(action))
         return replace(state, action=int(action), arrays=a | played.arrays())
+
+    def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
+        """Go on at the start of an episode with everything learned of the contexts; the last round was played."""
+        if not self._counts_plays(state) or "last" in state.arrays:  # nothing was played since an episode began
+            return replace(state, action=int(action))
+        a, last = state.arrays, state.action if at is None else at
+        played = PlayCounts.of(a)
+        if last != state.action:
+            played = played.corrected(int(a["here"][0]), state.action, last)
+        # Where it was is kept for the next step, which sees what came of that reading.
+        arrays = a | played.arrays() | {"last": np.array([float(last)])}
+        return replace(state, action=int(action), arrays=arrays)
+
+    def _counts_plays(self, state: RuleState) -> bool:
+        return self.trials is not None and self.weighed is None and bool(state.arrays)
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let the context into the chain, plan on it, and choose the best action from here."""
@@ -349,7 +364,7 @@ class Plan:
 
         played, trial = known.played, None
         if self.trials is not None:
-            played = self._played(known, state.action if view.at is None else view.at, state, table, plan.seen)
+            played = self._played(known, state, view, table, plan.seen)
             if self._learns(view):
                 onward = self.discount * plan.chances[chain.here]
                 possible = self._steps.possible(state.action, view.allowed)
@@ -563,10 +578,13 @@ class Plan:
         refreshed[rows] = round_number
         return replace(table, expected=expected, spread=spread, refreshed=refreshed)
 
-    def _played(self, known: Memory, at: int, state: RuleState, table: Table, seen: Extended) -> PlayCounts:
-        """Return what was played, with what came of the last round, where `at` was played."""
+    def _played(self, known: Memory, state: RuleState, view: View, table: Table, seen: Extended) -> PlayCounts:
+        """Return what was played, with what came of the last round."""
         played, row = known.played, known.chain.here
-        if row >= 0 and at != state.action:
+        at = state.action if view.at is None else view.at
+        if "last" in state.arrays:  # an episode began since, at another place
+            at = int(state.arrays["last"][0])
+        elif row >= 0 and at != state.action:
             played = played.corrected(row, state.action, at)
         if row >= 0 and not (seen.new and row == seen.chain.here):
             played = played.with_row(seen)

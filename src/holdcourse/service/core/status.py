@@ -453,7 +453,7 @@ def _held(controller: Operation, ledger: Ledger) -> Instruction | None:
         return Instruction(ledger.place, asked.limited_by, asked.forced)
     if held.force:
         return Instruction(held.action, None, held.reason)
-    order = controller.permitted(held.action)
+    order = controller.permitted(held.action, next_round=True)
     return Instruction(order.action, order.limited_by)
 
 
