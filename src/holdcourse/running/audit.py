@@ -222,7 +222,7 @@ def history(path: str | Location) -> History:
                     taken = ran.pop(ask.id) if told.applied is None else told.applied
                     if ask.turn is None or ask.turn.heard:
                         measured += _measured(told, taken, ask.request.context)
-                case Learn() as learned if learned.id not in gone:
+                case Learn() as learned if learned.id not in gone and (learned.turn is None or learned.turn.heard):
                     measured += _measured(learned, learned.action, learned.context)
         return History.from_triples(measured)
     finally:
