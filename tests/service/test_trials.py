@@ -162,7 +162,7 @@ def costs_in(store):
     return read_trial(*store.epochs("mill")).blocks.cost
 
 
-OTHER_LIMITS = {"limits": {"min_dwell": 1, "max_step": 1.0}}
+OTHER_LIMITS = {"limits": {"max_step": 1.0}}
 
 
 @pytest.mark.parametrize("then", [{}, {"trial": None}, {"trial": None, "actions": [0.0, 1.0]}])
@@ -222,7 +222,7 @@ def test_an_arm_hears_no_more_of_the_other_after_other_limits(hosted, heard):
     turns = play(controller, 12)
     own = [sum(whose == arm or known for whose, known in turns) for arm in ("policy", "baseline")]
     assert learned(controller) == own
-    for limits in ({"min_dwell": 1}, {"min_dwell": 2}):
+    for limits in ({"min_dwell": 3}, {"min_dwell": 2}):
         controller.change({"limits": limits}, None)
         assert learned(controller) == own
     controller.change({"trial": None}, None)  # the trial is over: nothing is kept from anybody any more
@@ -232,7 +232,7 @@ def test_an_arm_hears_no_more_of_the_other_after_other_limits(hosted, heard):
 def test_a_round_that_is_told_in_the_next_epoch_is_kept_from_the_other_arm(hosted):
     _, controller = hosted(trial={"block": 1, "baseline_policy": "cgp-lcb", "heard": 0.0})
     own = [0, 0]
-    for dwell in range(1, 5):
+    for dwell in range(2, 6):
         asked = controller.ask(AskGiven(context=0.3), None).answer
         own[asked["turn"]["whose"] == "baseline"] += 1
         controller.change({"limits": {"min_dwell": dwell}}, None)
