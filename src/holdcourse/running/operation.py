@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
-from holdcourse.checks import hours_since_1970, is_finite, whole_number
+from holdcourse.checks import are_numbers, hours_since_1970, is_finite, whole_number
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.deciding.rules import TimedRule, Turn
-from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
+from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain, shown
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.movement.problem import Problem
@@ -71,8 +71,8 @@ SNAPSHOT_EVERY = 256  # events between two snapshots in the log
 
 
 def _checked_reference(reference: Any) -> float:
-    if not is_finite(reference):
-        raise InvalidInput(f"reference must be one finite number, or None for no signal, got {plain(reference)!r}")
+    if not (are_numbers(reference) and is_finite(reference)):
+        raise InvalidInput(f"reference must be one finite number, or None for no signal, got {shown(reference)}")
     return float(reference)
 
 
