@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from itertools import chain
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, plain, shown
 
 Array: TypeAlias = NDArray[np.float64]
+
+PLAIN_NUMBERS, ROWS = frozenset({float, int}), frozenset({list, tuple})
+NO_NUMBERS = (str, bytes, bytearray, bool, np.bool_)  # although `float` and numpy take them for some
+CONVERT = "text, True and False are no numbers; convert them where you know what they mean"
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -25,6 +30,45 @@ def is_finite(value: Any) -> bool:
         return math.isfinite(value)
     except (TypeError, OverflowError):  # no number; a whole number beyond all floats
         return False
+
+
+def are_numbers(values: Any) -> bool:
+    """Whether nothing in it is text, True or False, which numpy would take for numbers; HTTP refuses them too."""
+    given = type(values)  # asked of every context of every round, so what is usual comes first
+    if given is float or given is int:
+        return True
+    if given is list or given is tuple:
+        if PLAIN_NUMBERS.issuperset(map(type, values)):
+            return True
+        if ROWS.issuperset(map(type, values)) and PLAIN_NUMBERS.issuperset(map(type, chain.from_iterable(values))):
+            return True
+        return all(map(are_numbers, values))
+    kind = getattr(getattr(values, "dtype", None), "kind", "")  # of arrays, numpy's scalars and columns of frames
+    if kind == "O" and hasattr(values, "tolist"):
+        return are_numbers(values.tolist())
+    return kind == "f" or (kind not in ("b", "S", "U") and not isinstance(values, NO_NUMBERS))
+
+
+def one_number(value: Any, what: str) -> float:
+    """The value as a float, finite or not; raises unless it is one number."""
+    if type(value) is float:  # nearly always, and asked in every round
+        return value
+    if not are_numbers(value):
+        raise InvalidInput(f"{what} must be one number, got {shown(value)}; {CONVERT}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be one number, got {shown(value)}") from None
+    except OverflowError:
+        raise too_large(value, what) from None
+
+
+def too_large(value: Any, what: str) -> InvalidInput:
+    """The error for whole numbers beyond all floats."""
+    return InvalidInput(
+        f"{what} must be within plus and minus 1.8e308, the largest number that can be computed with, got "
+        f"{shown(value)}; use another unit"
+    )
 
 
 def whole_number(value: Any, what: str, least: int) -> int:
@@ -57,12 +101,20 @@ def check_index(action: Any, n: int) -> None:
         raise InvalidInput(f"the action {plain(action)!r} is not an index from 0 to {n - 1}")
 
 
+def require_numbers(values: Any, what: str) -> None:
+    """Raise where there is text, True or False among them."""
+    if not are_numbers(values):
+        raise InvalidInput(f"{what} must be numbers, got {shown(values)}; {CONVERT}")
+
+
 def float_array(values: Any, what: str) -> Array:
     """A copy as floats in row order, as the kernels read it; `what` names the values in the error."""
     try:
         return np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} must be numbers: {error}") from None
+    except OverflowError:
+        raise too_large(values, what) from None
 
 
 def require_finite(array: Array, what: str) -> None:

@@ -41,6 +41,7 @@ from contextlib import contextmanager
 from typing import Any
 
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+LONGEST_SHOWN = 80  # characters of a value in a message
 SQLITE_NO_ROOM = (10, 13)  # SQLITE_IOERR, which a limit on the size of files comes out as, and SQLITE_FULL
 
 
@@ -153,6 +154,15 @@ class MissingExtra(HoldcourseError, ImportError):  # noqa: N818
 def plain(value: Any) -> Any:
     """A value as a message should show it: a number, not numpy's wrapping of one."""
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def shown(value: Any) -> str:
+    """A value as a message should show it, where it may be too long: its beginning."""
+    try:
+        text = repr(plain(value))
+    except ValueError:  # Python writes no whole numbers of more than 4300 digits
+        return "a whole number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
 def log_error(message: str, cause: Exception, end: str = "") -> LogError:

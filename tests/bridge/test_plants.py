@@ -94,6 +94,8 @@ def listener(broker):
         (None, 1.0, "there is no value"),
         (5.0, 61.0, "it is 61.0 s old, more than 60 s"),
         (5.0, None, "its age is not known"),
+        (5.0, -60.1, "its time is 60.1 s in the future, more than 60 s; set the clocks of the plant and of this comp"),
+        (5.0, -3600.0, "its time is 3600.0 s in the future"),
         (float("nan"), 1.0, "not a finite number"),
         (float("inf"), 1.0, "not a finite number"),
         ([1.0], 1.0, "is not a number"),
@@ -110,6 +112,8 @@ def test_what_is_not_believed(raw, age, words):
 def test_what_is_believed():
     source = Source(node="x", factor=0.5)
     assert judged(source, 5, 59.0).value == 2.5
+    assert judged(source, 5, -59.0).value == 2.5  # clocks differ a little
+    assert judged(Source(node="x", stale_after="never"), 5, -3600.0).value == 5.0
     assert judged(source, 5, 1.0, "its quality is Bad").value is None
     assert judged(Source(node="x", stale_after="never"), 5, None).value == 5.0
 
@@ -331,3 +335,28 @@ def password_server():
     finally:
         ended.set()
         thread.join(20)
+
+
+def test_certificates_lie_beside_the_bridge_file_wherever_it_is_started(tmp_path, monkeypatch):
+    pytest.importorskip("asyncua")
+    from asyncua.client.client import Client
+
+    from holdcourse.bridge.opcua import in_folder
+
+    asked = []
+
+    async def remembered(self, text):
+        asked.append(text)
+        raise ConnectionError("far enough")
+
+    monkeypatch.setattr(Client, "set_security_string", remembered)
+    monkeypatch.chdir("/")
+    security = "Basic256Sha256, SignAndEncrypt,own/bridge.der,/etc/keys/bridge.pem::secret,plc.der"
+    given = {**BASE, "opcua": {"url": "opc.tcp://127.0.0.1:1", "security": security}}
+    with pytest.raises(PlantLost, match="far enough"):
+        plant_of(BridgeFile.model_validate(given), tmp_path).connect()
+    files = f"{tmp_path}/own/bridge.der,/etc/keys/bridge.pem::secret,{tmp_path}/plc.der"
+    assert asked == [f"Basic256Sha256,SignAndEncrypt,{files}"]
+    with pytest.raises(InvalidInput, match="has a comma in its name"):
+        in_folder("Basic256Sha256,Sign,a.der,a.pem", tmp_path / "mill, north")
+    assert in_folder("Basic256Sha256,Sign", tmp_path) == "Basic256Sha256,Sign"  # asyncua says what is missing

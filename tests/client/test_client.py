@@ -665,3 +665,64 @@ def test_the_command_line_exports_rounds(url, remote, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "bytes" in done.stdout
     assert (tmp_path / "r.csv").read_text().startswith("round,decision,epoch")
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"measurement": "abc"}, "a measurement must be one number, got 'abc'; text, True and False are no numbers"),
+        ({"measurement": "3"}, "a measurement must be one number, got '3'"),
+        ({"measurement": True}, "a measurement must be one number, got True"),
+        ({"measurement": 10**400}, "a measurement must be within plus and minus 1.8e308"),
+        ({"measurement": 1.0, "reference": "x"}, "reference must be one number, got 'x'"),
+        ({"measurement": None, "profile": 3}, "a profile is a pair of lists, heights and speeds, got 3"),
+        ({"measurement": None, "profile": {"heights": [1.0]}}, "a profile is a pair of lists"),
+    ],
+)
+def test_what_is_no_number_is_refused_before_it_is_sent(told, words):
+    there = hc.connect(f"http://127.0.0.1:{free_port()}", patience=0).controller("mill")
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        there.tell("r0", **told)
+
+
+def cut_off(port_of, sends):
+    """Answers each connection with the next of some texts, and closes it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port_of.append(listener.getsockname()[1])
+
+    def serve():
+        with listener:
+            for content in sends:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(content)
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [HEAD + b"x" * 5000, HEAD, CHUNKED + b"1388\r\n" + b"x" * 5000 + b"\r\n"])
+def test_a_download_that_is_cut_off_leaves_no_file(tmp_path, sent):
+    port = []
+    cut_off(port, [sent])
+    target = tmp_path / "mill.zip"
+    target.write_bytes(b"the one of yesterday")
+    service = hc.connect(f"http://127.0.0.1:{port[0]}", patience=0)
+    with pytest.raises(ServiceError, match=r"cannot do GET /controllers/mill/backup: .*; gave up") as found:
+        service.download("/controllers/mill/backup", target)
+    if sent.startswith(HEAD):
+        assert f"the connection was lost after {len(sent) - len(HEAD)} of 1000000 bytes" in str(found.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["mill.zip"]
+    assert target.read_bytes() == b"the one of yesterday"
+
+
+def test_a_download_that_is_cut_off_is_asked_for_again(tmp_path):
+    port = []
+    cut_off(port, [HEAD + b"x" * 5000, HEAD + b"x" * 1_000_000])
+    service = hc.connect(f"http://127.0.0.1:{port[0]}", patience=5)
+    assert service.download("/controllers/mill/backup", tmp_path / "mill.zip") == 1_000_000
+    assert [path.name for path in tmp_path.iterdir()] == ["mill.zip"]

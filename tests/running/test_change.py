@@ -13,7 +13,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.running.events import Change
+from holdcourse.running.events import Ask, Change
+from holdcourse.running.log import Log
 
 LINE = hc.Problem([100.0, 150.0, 200.0, 300.0], unit="m", scale="10 Wh/m", cost_unit="kWh")
 KNOWN = {"kernel": hc.Kernel(RBF(80.0), RBF(0.3)), "noise_std": 0.05, "prior_mean": 1.0}
@@ -293,3 +294,29 @@ def test_what_differs_is_said(options, words, tmp_path):
             hc.Controller.load(tmp_path / "state", options["policy"])
         with pytest.raises(InvalidInput, match=words):
             hc.audit.verify(tmp_path / "record", options["policy"])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"limits": hc.Limits(min_dwell=5)}, {"scale": "90 Wh/m"}, {"guard": hc.Guard(1.05, 100, cool_down=2)}]
+)
+def test_an_old_decision_is_rebuilt_as_it_was_after_a_change(changes, tmp_path):
+    policy = hc.cgp_lcb(LINE, **KNOWN)
+    with hc.Controller(policy, start=150, seed=3, log=tmp_path / "record") as controller:
+        drive(controller, 6)
+        controller.change(**changes)
+        made = drive(controller, 12)
+    log = Log.read(tmp_path / "record")
+    try:
+        for decision in made:
+            (asked,) = (each for each in log.events() if isinstance(each.body, Ask) and each.body.id == decision.id)
+            entry = hc.audit.rebuilt(log, policy, asked)
+            again = entry.decision
+            assert (again.action, again.wanted, again.limited_by) == (
+                decision.action,
+                decision.wanted,
+                decision.limited_by,
+            )
+            assert (again.movement, again.expected_cost) == (decision.movement, decision.expected_cost)
+            assert again.probabilities.tolist() == decision.probabilities.tolist()
+    finally:
+        log.close()

@@ -13,7 +13,7 @@ import holdcourse as hc
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 8))
 # How many modules, and how often its context is checked: by the request and the posterior, which are both public, and
 # once more for each context to come that a plan looks at; of `recommended` by the baseline and the promise too.
-WALKS = {"gp-md": (hc.gp_md, 18, 2), "planner": (hc.planner, 19, 8), "recommended": (hc.recommended, 22, 10)}
+WALKS = {"gp-md": (hc.gp_md, 19, 2), "planner": (hc.planner, 20, 8), "recommended": (hc.recommended, 23, 10)}
 
 
 def walked(action):

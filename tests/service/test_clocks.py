@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
+
 import pytest
 from service.running import QUICK, Client, served, wait_for
 
+from holdcourse.errors import InvalidInput
 from holdcourse.running.log import Log
 from holdcourse.service.core import configuration, epochs
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Hosted
-from holdcourse.service.core.requests import AskGiven, Config
+from holdcourse.service.core.requests import AskGiven, Config, Profile
 from holdcourse.service.core.status import STEADY_S, Clock
 
 HOUR = 3600.0
@@ -74,6 +78,39 @@ def kinds(hosted):
 
 def ask(hosted):
     return hosted.ask(AskGiven(context=0.5), None).answer["decision"]
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_late_profile_is_booked_where_the_machine_fell_back_to(tmp_path, clock, looked):
+    """Whether the watchdog looked before the late tell or within it, the same is learned."""
+    content = (Path(__file__).parents[1] / "data" / "site.policy").read_bytes()
+    given = {"id": "kite", "policy_file": base64.b64encode(content).decode(), "deadline_s": 100.0}
+    config = Config.model_validate(given | {"start_index": 0, "fallback_index": 2})
+    store, file = DataFolder(tmp_path / "data"), configuration.policy_file_of(config)
+    epochs.begin(store, configuration.settings_of(config), None, None, file)
+    hosted = Hosted(store, "kite", clock)
+    try:
+        asked = hosted.ask(AskGiven(context=440500.0), None).answer
+        heights = file.problem.actions[:, 0].tolist()
+        assert asked["action"] != 2
+        clock.passes(101)
+        if looked:
+            hosted.watch()
+        wrong = Profile(heights=[1.0], speeds=[1.0])
+        with pytest.raises(InvalidInput, match="reaches none"):
+            hosted.tell(asked["decision"], None, profile=wrong)
+        assert hosted.view.has_unreported == (not looked)  # a refused tell has changed nothing
+        profile = Profile(heights=heights, speeds=[5.0 + k for k in range(len(heights))])
+        done = hosted.tell(asked["decision"], None, profile=profile)
+        assert done.answer["assumed"] == "fallback"
+        told = hosted.records.told(asked["decision"]).event.body
+        assert (told.extra.taken, told.measurement) == (2, pytest.approx(7.0))
+        assert [action for action, _ in told.also] == [k for k in range(len(heights)) if k != 2]
+        again = hosted.tell(asked["decision"], None, profile=profile)
+        assert again.happened == []
+    finally:
+        hosted.close()
+        store.close()
 
 
 @pytest.mark.parametrize("step", [10 * 365 * 24 * HOUR, -10 * 365 * 24 * HOUR])

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import base64
 
+import numpy as np
 import pytest
 from service.running import KERNEL
 
 import holdcourse as hc
+from holdcourse.errors import Conflict
+from holdcourse.service.core import configuration, epochs
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.hosted import Hosted, SettingGiven
+from holdcourse.service.core.requests import AskGiven, Config
+from holdcourse.trials.record import read_trial
 
 
 def turns(client, name, rounds, applied=None):
@@ -118,3 +125,152 @@ def test_a_trial_goes_on_under_other_limits_whatever_was_learned(client, name):
         client.change(name, limits=limits)
         turns(client, name, 4)
     assert client.see(name, "trial")["trial"]["pairs"] == 10
+
+
+@pytest.fixture
+def hosted(tmp_path):
+    """Opens controllers of three settings on a trial, as the service does, without HTTP."""
+    there = []
+
+    def open_(**config):
+        store = DataFolder(tmp_path / f"data{len(there)}")
+        given = {"id": "mill", "actions": [0.0, 0.5, 1.0], "policy": "gp-md"} | config
+        given["options"] = {"kernel": KERNEL.to_json(), "noise_std": 0.1}
+        epochs.begin(store, configuration.settings_of(Config.model_validate(given)), None)
+        there.append((store, Hosted(store, "mill")))
+        return there[-1]
+
+    yield open_
+    for store, controller in there:
+        controller.close()
+        store.close()
+
+
+def play(controller, rounds, wrong=()):
+    """Ask and tell rounds; returns whose turns they were, and which of them the other arm heard."""
+    found = []
+    for t in range(rounds):
+        number = controller.controller.session.round
+        controller.ask(AskGiven(context=0.1 * (t % 7)), None)
+        turn = controller.controller.entry(f"r{number}").decision.turn
+        found.append((turn.whose, turn.heard))
+        controller.tell(f"r{number}", 1e6 if number in wrong else 1.0 + 0.1 * (t % 3))
+    return found
+
+
+def costs_in(store):
+    return read_trial(*store.epochs("mill")).blocks.cost
+
+
+OTHER_LIMITS = {"limits": {"max_step": 1.0}}
+
+
+@pytest.mark.parametrize("then", [{}, {"trial": None}, {"trial": None, "actions": [0.0, 1.0]}])
+def test_a_measurement_that_a_later_epoch_takes_back_does_not_count(hosted, then):
+    store, controller = hosted(trial={"block": 2, "baseline": 0.5})
+    play(controller, 8, wrong=(3,))
+    controller.change(OTHER_LIMITS, None)
+    play(controller, 4)
+    assert costs_in(store)[3] == 1e6
+    if then:  # the trial is over; its answer still must not count it
+        changes = configuration.with_indices(then, lambda: controller._problem)
+        controller.change(changes, None)
+    controller.retract("r3", "the sensor was unplugged", None)
+    costs = costs_in(store)
+    assert np.flatnonzero(np.isnan(costs)).tolist() == [3]
+    assert len(costs) == 12
+    assert np.nanmax(costs) < 2.0
+
+
+@pytest.mark.parametrize("then", [OTHER_LIMITS, {"trial": None}, {"trial": None, "actions": [1.0, 0.5, 0.0]}])
+def test_a_round_that_is_told_in_the_next_epoch_is_not_lost(hosted, then):
+    store, controller = hosted(trial={"block": 2, "baseline": 0.5})
+    play(controller, 3)
+    asked = controller.ask(AskGiven(context=0.3), None).answer
+    controller.change(then, None)
+    controller.tell(asked["decision"], 2.0, reference=8.1)
+    controller.tell(asked["decision"], 2.0, reference=8.1)  # the same again is fine
+    with pytest.raises(Conflict, match="reference"):
+        controller.tell(asked["decision"], 2.0, reference=9.0)
+    found = read_trial(*store.epochs("mill")).blocks
+    assert (found.cost[3], found.reference[3, 0], found.lost.sum()) == (2.0, 8.1, 0)
+    assert not found.overridden.any()
+
+
+def test_where_it_ran_counts_too_and_cannot_be_told_in_other_settings(hosted):
+    for settings, lost, elsewhere in (({}, False, True), ({"actions": [0.0, 1.0], "trial": None}, True, False)):
+        store, controller = hosted(trial={"block": 2, "baseline": 0.5})
+        play(controller, 3)
+        asked = controller.ask(AskGiven(context=0.3), None).answer
+        controller.change(OTHER_LIMITS | settings, None)
+        other = 1.0 if asked["value"] != 1.0 else 0.0
+        controller.tell(asked["decision"], 2.0, SettingGiven(other))
+        found = read_trial(*store.epochs("mill")).blocks
+        assert found.overridden[3] == elsewhere
+        assert np.isnan(found.cost[3]) == lost
+
+
+def learned(controller):
+    """How many measurements the policy and, where it learns, the baseline know."""
+    model = controller.controller.session.pilot.model
+    return [one.posterior.observations for one in getattr(model, "models", [model])]
+
+
+@pytest.mark.parametrize("heard", [0.0, 0.4, 1.0])
+def test_an_arm_hears_no_more_of_the_other_after_other_limits(hosted, heard):
+    _, controller = hosted(trial={"block": 2, "baseline_policy": "cgp-lcb", "heard": heard})
+    turns = play(controller, 12)
+    own = [sum(whose == arm or known for whose, known in turns) for arm in ("policy", "baseline")]
+    assert learned(controller) == own
+    for limits in ({"min_dwell": 3}, {"min_dwell": 2}):
+        controller.change({"limits": limits}, None)
+        assert learned(controller) == own
+    controller.change({"trial": None}, None)  # the trial is over: nothing is kept from anybody any more
+    assert learned(controller) == [12]
+
+
+def test_a_round_that_is_told_in_the_next_epoch_is_kept_from_the_other_arm(hosted):
+    _, controller = hosted(trial={"block": 1, "baseline_policy": "cgp-lcb", "heard": 0.0})
+    own = [0, 0]
+    for dwell in range(2, 6):
+        asked = controller.ask(AskGiven(context=0.3), None).answer
+        own[asked["turn"]["whose"] == "baseline"] += 1
+        controller.change({"limits": {"min_dwell": dwell}}, None)
+        controller.tell(asked["decision"], 1.0)
+        assert learned(controller) == own
+    assert min(own) > 0
+    assert hc.audit.verify(controller.store.epochs("mill")[-1]).verified
+
+
+def test_another_trial_begins_with_everything(hosted):
+    _, controller = hosted(trial={"block": 1, "blocks": 4, "baseline": 0.5, "heard": 0.0})
+    play(controller, 4)
+    assert learned(controller) == [2]
+    controller.ask(AskGiven(context=0.3), None)  # all blocks are over: this is nobody's turn
+    controller.tell("r4", 1.0)
+    controller.change(OTHER_LIMITS, None)
+    assert learned(controller) == [5]
+    play(controller, 4)
+    controller.change({"trial": {"block": 2, "baseline_index": 1, "heard": 0.0}}, None)
+    assert learned(controller) == [9]
+
+
+def test_the_arms_of_a_policy_from_a_file_keep_what_they_learned(hosted, tmp_path):
+    hc.gp_md(hc.Problem([0.0, 0.5, 1.0]), kernel=KERNEL, noise_std=0.1).save(tmp_path / "mine.policy")
+    store = DataFolder(tmp_path / "file")
+    given = {"id": "mill", "policy_file": base64.b64encode((tmp_path / "mine.policy").read_bytes()).decode()}
+    config = Config.model_validate(given | {"trial": {"block": 2, "baseline_policy": "cgp-lcb", "heard": 0.0}})
+    file = configuration.policy_file_of(config)
+    epochs.begin(store, configuration.settings_of(config), None, None, file)
+    controller = Hosted(store, "mill")
+    try:
+        turns = play(controller, 12)
+        own = [sum(whose == arm for whose, _ in turns) for arm in ("policy", "baseline")]
+        assert learned(controller) == own
+        controller.change(OTHER_LIMITS, None)
+        assert learned(controller) == own
+        controller.change({"trial": None}, None)
+        assert learned(controller) == [12]
+    finally:
+        controller.close()
+        store.close()

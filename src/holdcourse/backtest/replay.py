@@ -21,7 +21,7 @@ from holdcourse.movement.offline import PricedPath, optimal_path, price_path
 from holdcourse.movement.problem import Problem
 from holdcourse.running.audit import from_beginning, recorded_policy
 from holdcourse.running.decision import Request
-from holdcourse.running.events import Ask, Episode, Learn, Redirect, Tell
+from holdcourse.running.events import Ask, Body, Change, Episode, Learn, Redirect, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.session import Session
 from holdcourse.running.storage import Location, located
@@ -40,7 +40,7 @@ class Replay:
     Attributes
     ----------
     rounds
-        How many were replayed: the recorded ones up to the first new episode, if there is one.
+        How many were replayed: the recorded ones up to the first new episode or change of prices, if there is one.
     recorded, other, optimum
         Bills by the record's own model: of the actions that were really taken, of the other policy, and of perfect
         foresight. The movement in them is exact for these paths; their service is the model's opinion.
@@ -49,6 +49,8 @@ class Replay:
     doubly_robust
         The other policy's service cost per round from the draws of the recorded one, right however wrong the model is;
         or why the record cannot tell. See `holdcourse.backtest.offpolicy`.
+    ended_by
+        What ended the replay before the record does: "a new episode" or "a change of prices"; None: nothing did.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Replay:
     optimum: PricedPath
     measured: tuple[float, int]
     doubly_robust: DoublyRobust
+    ended_by: str | None = None
 
 
 @dataclass
@@ -89,9 +92,11 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
     `maker` is its name, such as "cgp-lcb"; `trust` is as in `verify`.
 
     The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
-    the recorded policy's options as far as it takes them. The bills are an estimate by that model: the record knows
-    only the costs of the actions that were taken. Where decisions were drawn at random (GP-MD, hedges), what was
-    measured corrects the model: `Replay.doubly_robust`, with an interval, or with the reason why that is impossible.
+    the recorded policy's options as far as it takes them. Where the prices of movement were changed, the rounds before
+    that are replayed, since a bill at two prices cannot be compared. The bills are an estimate by that model: the
+    record knows only the costs of the actions that were taken. Where decisions were drawn at random (GP-MD, hedges),
+    what was measured corrects the model: `Replay.doubly_robust`, with an interval, or with the reason why that is
+    impossible.
 
     Examples
     --------
@@ -109,7 +114,7 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
     try:
         session = from_beginning(log, recorded_policy(log, trust, REPLAYED))
         unlearned = session.pilot.model.copy()
-        first, rounds, measured = _repeated(log, session)
+        first, rounds, measured, ended_by = _repeated(log, session)
         if not rounds:
             raise InvalidInput(f"{path} contains no decision yet, so there is nothing to replay")
         problem = session.policy.problem
@@ -123,7 +128,7 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
                 f"rounds ({error})"
             ) from None
         costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
-        other = Pilot(_other(log, maker), first.action, first.seed)
+        other = Pilot(_other(log, maker, problem), first.action, first.seed)
         # Estimates are costs; who measures gains is told gains.
         told_costs = -expected if maximises(other.model) else expected
         questions = (Question(request.context, request.mask(problem.n), request.forecast) for request in requests)
@@ -136,31 +141,37 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
             optimal_path(costs, problem, first.action),
             (float(sum(measured)), len(measured)),
             _doubly_robust(rounds, choices, unlearned, isinstance(session.pilot.rule, Promised)),
+            ended_by,
         )
     finally:
         log.close()
 
 
-def _repeated(log: Log, session: Session) -> tuple[RuleState, list[_Recorded], list[float]]:
-    """Repeat a recorded run, up to a second episode: how its rule began, its rounds, and what was told in them."""
+def _repeated(log: Log, session: Session) -> tuple[RuleState, list[_Recorded], list[float], str | None]:
+    """Repeat a recorded run, up to a second episode or other prices of movement.
+
+    Returns how its rule began, its rounds, what was told in them, and what ended them before the record does.
+    """
     first = session.pilot.state
     rounds: dict[str, _Recorded] = {}  # by the id of the decision
     measured: list[float] = []
     retracted = {event.body.id: event.body.reason for event in log.retractions()}
     sign = -1.0 if maximises(session.pilot.model) else 1.0
+    ended_by: str | None = None
     for event in log.events():
         body = event.body
-        if isinstance(body, Episode) and rounds:
+        ended_by = _end(body) if rounds else None
+        if ended_by is not None:
             break
         session.repeat(body, retracted)
+        if not rounds and not isinstance(body, Ask):  # nothing was decided before it: the run begins after it
+            first = session.pilot.state
         match body:
-            case Episode():  # nothing was decided before it
-                first = session.pilot.state
             case Ask():
                 probabilities = session.entry(body.id).decision.probabilities
                 as_drawn = body.limited_by is None and body.order is None
                 rounds[body.id] = _Recorded(body.request, probabilities, body.action, body.meant, as_drawn)
-            case Redirect():
+            case Redirect() if f"r{body.round}" in rounds:  # else of a round of an earlier record
                 rounds[f"r{body.round}"].ran = body.order.action
             case Tell():
                 told = rounds[body.id]
@@ -170,7 +181,14 @@ def _repeated(log: Log, session: Session) -> tuple[RuleState, list[_Recorded], l
                     told.cost = sign * body.measurement
         if isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in retracted:
             measured.append(body.measurement)
-    return first, list(rounds.values()), measured
+    return first, list(rounds.values()), measured, ended_by
+
+
+def _end(body: Body) -> str | None:
+    """What an event that ends a replay is; None: it does not end one."""
+    if isinstance(body, Episode):
+        return "a new episode"
+    return "a change of prices" if isinstance(body, Change) and body.problem is not None else None
 
 
 def _doubly_robust(
@@ -232,7 +250,8 @@ class _Estimated:
         return float(self.told[round, action])
 
 
-def _other(log: Log, maker: str) -> Policy:
+def _other(log: Log, maker: str, problem: Problem) -> Policy:
+    """The other policy, at the prices of the rounds that are replayed."""
     found = log.recipe(REPLAYED)
     options = registry.entry_of(maker, "problem").options()
     taken = {name: value for name, value in found["options"].items() if name in options.names}
@@ -240,4 +259,5 @@ def _other(log: Log, maker: str) -> Policy:
     if missing:
         needs = ", ".join(missing)
         raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not contain; replay another policy")
-    return recipe.make({**found, "policy": maker, "options": taken}, (maker,))  # named by the caller
+    given = {**found, "policy": maker, "problem": problem.describe(), "options": taken}
+    return recipe.make(given, (maker,))  # named by the caller

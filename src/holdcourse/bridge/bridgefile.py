@@ -101,7 +101,7 @@ class Source(Scaled):
     good
         Of MQTT: the words or numbers for a quality that is believed.
     stale_after
-        Older values are not believed; None: any age is.
+        Older values are not believed, nor values from farther in the future; None: any age is.
     accept_uncertain
         Of OPC UA: whether a value of uncertain quality is believed too. A bad one never is.
     low, high
@@ -239,7 +239,8 @@ class OpcUa(Section):
     Attributes
     ----------
     security
-        As asyncua takes it: ``Basic256Sha256,SignAndEncrypt,certificate.der,key.pem``.
+        As asyncua takes it: ``Basic256Sha256,SignAndEncrypt,certificate.der,key.pem``; the files lie in the folder of
+        the bridge file, or have absolute paths.
     """
 
     url: str

@@ -90,7 +90,7 @@ class OpcUaPlant:
         client.session_timeout = int(SESSION_S * 1000)
         client.name = client.description = "holdcourse bridge"
         if self._about.security is not None:
-            await client.set_security_string(self._about.security)
+            await client.set_security_string(in_folder(self._about.security, self._base))
         if self._about.user is not None:
             client.set_user(self._about.user)
             client.set_password(secret or "")
@@ -177,6 +177,18 @@ class _Line:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(self._timeout)
+
+
+def in_folder(security: str, base: Path) -> str:
+    """Return `security` with its files as they lie in the folder `base`, like all files that a bridge file names."""
+    parts = [part.strip() for part in security.split(",")]
+    files = [str(base / part) for part in parts[2:]]
+    if any("," in file for file in files):
+        raise InvalidInput(
+            f"the folder {base} has a comma in its name, and commas separate the parts of `security`; move the bridge "
+            "file and its certificates to another folder"
+        )
+    return ",".join([*parts[:2], *files])
 
 
 async def _type(node: Node) -> ua.VariantType:

@@ -107,7 +107,7 @@ def judged(source: Source, raw: Any, age: float | None, trouble: str = "") -> Re
     raw
         The plant's own value.
     age
-        Seconds since it was measured; None: nobody knows.
+        Seconds since it was measured, negative where its clock is ahead of ours; None: nobody knows.
     trouble
         What is wrong with it by its own account: its quality.
     """
@@ -118,6 +118,9 @@ def judged(source: Source, raw: Any, age: float | None, trouble: str = "") -> Re
             return Reading(None, "its age is not known; give it a time, or stale_after = 'never'")
         if age > source.stale_after:
             return Reading(None, f"it is {age:.1f} s old, more than {source.stale_after:g} s")
+        if age < -source.stale_after:  # else a value that never changes again would be fresh until then
+            ahead = f"its time is {-age:.1f} s in the future, more than {source.stale_after:g} s"
+            return Reading(None, f"{ahead}; set the clocks of the plant and of this computer alike")
     if isinstance(raw, bool | str):
         return Reading(raw)
     try:

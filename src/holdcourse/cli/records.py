@@ -138,6 +138,8 @@ def replay(
         f"Model-based: every service cost is an estimate of the recorded model, learned from {count} measurements (sum "
         f"{total:.6g}). Movement is exact for these paths."
     )
+    if found.ended_by is not None:
+        note += f" The replay ends after {found.rounds} rounds, at {found.ended_by}."
     robust = found.doubly_robust
     if as_json:
         values = {name: _number(value) for name, value in vars(robust).items()} | {"saved": _number(robust.saved)}

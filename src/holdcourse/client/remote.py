@@ -15,9 +15,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import one_number
 from holdcourse.client.fleet import RemoteFleet
 from holdcourse.client.sender import Sender, refusal
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 
 FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0  # seconds between two looks at a job; doubled in between
 OVER = ("done", "failed")
@@ -607,12 +608,15 @@ def _measured(
     """What was measured as the service takes it; without a measurement and a profile, nothing was."""
     body = {"decision": decision, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
     if measurement is not None:
-        body["measurement"] = float(measurement)
+        body["measurement"] = one_number(measurement, "a measurement")
     if profile is not None:
-        heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
+        try:
+            heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
+        except (KeyError, TypeError, ValueError):
+            raise InvalidInput(f"a profile is a pair of lists, heights and speeds, got {shown(profile)}") from None
         body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
     if reference is not None and (measurement is not None or profile is not None):
-        body["reference"] = float(reference)
+        body["reference"] = one_number(reference, "reference")
     return body
 
 

@@ -98,9 +98,12 @@ class Sender:
                 answer = json.loads(reply.read() or b"{}")
                 raise refusal(reply.status, answer, f"GET {path}")
             length = 0
+            expected = reply.length  # None for chunks, which say themselves whether they are whole
             with unfinished.open("wb") as file:
                 while part := reply.read(2**16):
                     length += file.write(part)
+            if expected is not None and length < expected:
+                raise ConnectionError(f"the connection was lost after {length} of {expected} bytes")
             unfinished.replace(target)
             return length
         except ValueError as error:

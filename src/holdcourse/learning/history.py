@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import float_array
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.checks import CONVERT, are_numbers, float_array, one_number, require_numbers, too_large
+from holdcourse.errors import InvalidInput, plain, shown
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
 
@@ -53,6 +53,7 @@ class History:
                 f"history actions must be a list of action indices, got {actions.dtype} of shape {actions.shape}"
             )
         contexts = check_contexts(contexts, None, "history contexts")
+        require_numbers(measurements, "history measurements")
         measurements = float_array(measurements, "history measurements")
         if measurements.ndim != 1 or not len(actions) == len(contexts) == len(measurements):
             raise InvalidInput(
@@ -118,6 +119,8 @@ def context_vector(context: Any) -> Array:
         vector = np.array(context, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"a context must be a number or a list of numbers, got {plain(context)!r}") from None
+    except OverflowError:
+        raise too_large(context, "a context") from None
     if vector.ndim == 0:
         vector = vector.reshape(1)
     if vector.ndim != 1:
@@ -127,6 +130,8 @@ def context_vector(context: Any) -> Array:
 
 def check_context(context: Any, dimension: int | None) -> Array:
     """One context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
+    if not are_numbers(context):
+        raise InvalidInput(f"a context must be a number or a list of numbers, got {shown(context)}; {CONVERT}")
     vector = context_vector(context)
     if dimension is not None and vector.shape[0] != dimension:
         raise _wrong_shape(context, vector, dimension)
@@ -156,6 +161,8 @@ def context_rows(contexts: Any, dimension: int | None = None, what: str = "conte
         rows = np.array(contexts, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be an array of shape (k,) or (k, d), got {contexts!r}") from None
+    except OverflowError:
+        raise too_large(contexts, what) from None
     if rows.ndim == 1:
         rows = rows[:, None] if len(rows) or dimension is None else rows.reshape(0, dimension)
     if rows.ndim != 2 or (dimension is not None and rows.shape[1] != dimension):
@@ -165,6 +172,7 @@ def context_rows(contexts: Any, dimension: int | None = None, what: str = "conte
 
 def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
     """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
+    require_numbers(contexts, what)
     rows = context_rows(contexts, dimension, what)
     if not np.isfinite(rows).all():
         i = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
@@ -174,10 +182,7 @@ def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts")
 
 def check_measurement(y: Any) -> float:
     """A measurement as a finite float."""
-    try:
-        value = float(y)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"a measurement must be one number, got {y!r}") from None
+    value = one_number(y, "a measurement")
     if not math.isfinite(value):
         raise InvalidInput(f"a measurement must be finite, got {value}; skip the round if nothing was measured")
     return value

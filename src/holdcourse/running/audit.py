@@ -50,7 +50,7 @@ from holdcourse.running.fleet_record import question_of, read_members
 from holdcourse.running.fleet_record import relived as fleet_relived
 from holdcourse.running.identity import differences, in_words
 from holdcourse.running.log import Log
-from holdcourse.running.retraction import relived
+from holdcourse.running.retraction import relived, session_at
 from holdcourse.running.session import LAST_DIGITS, Difference, Session, recorded_also
 from holdcourse.running.storage import Location, located
 from holdcourse.running.witness import contradictions as contradictions_of
@@ -239,7 +239,7 @@ def history(path: str | Location, *, member: int | None = None) -> History:
                     taken = ran.pop(ask.id) if told.applied is None else told.applied
                     if ask.turn is None or ask.turn.heard:
                         measured += _measured(told, taken, ask.request.context)
-                case Learn() as learned if learned.id not in gone:
+                case Learn() as learned if learned.id not in gone and (learned.turn is None or learned.turn.heard):
                     measured += _measured(learned, learned.action, learned.context)
         return History.from_triples(measured)
     finally:
@@ -359,9 +359,9 @@ def _lines(said: Path) -> list[str]:
 @one_thread()
 def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Entry:
     """A decision with all that explains it, by living again through the record from the last snapshot before it."""
-    session = Session.of_identity(policy, log.about.identity)
     position, content = log.newest_snapshot(at_most=asked.number - 1)
-    session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
+    # Limits, guard and prices are those of the snapshot: they may have been changed since the record began.
+    session = session_at(log, Session.of_identity(policy, log.about.identity), content)
     lived = relived(log, session, position)
     entry = next(after.entry(asked.body.id) for event, after, _ in lived if event.number == asked.number)
     told = next((event.body for event in log.find("decision", asked.body.id, newest=True)), None)

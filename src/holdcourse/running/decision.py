@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import CONVERT, are_numbers, too_large
 from holdcourse.deciding.rules import Prospect, Restraint, Turn
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, plain, shown
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.knobs import Knobs
 from holdcourse.movement.problem import Problem
@@ -60,10 +61,14 @@ def _plain(value: Any, what: str) -> Any:
     """Numbers and nested lists of them, as JSON would hold them; None stays None."""
     if value is None:
         return None
+    if not are_numbers(value):
+        raise InvalidInput(f"{what} must be a number or a list of numbers, got {shown(value)}; {CONVERT}")
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be a number or a list of numbers, got {plain(value)!r}") from None
+    except OverflowError:
+        raise too_large(value, what) from None
     if np.isnan(array).any():
         raise InvalidInput(f"{what} must not contain NaN, got {array.tolist()}; fill the gap before asking")
     return array.tolist()
@@ -78,7 +83,7 @@ def _context(context: Any) -> Any:
 def _forecast(forecast: Any) -> Any:
     simple = _plain(forecast, "forecast")
     if simple is not None:
-        check_contexts(simple, None, "forecast")
+        check_contexts(np.asarray(simple), None, "forecast")
     return simple
 
 

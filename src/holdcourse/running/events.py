@@ -553,7 +553,8 @@ class Tell:
 class Learn:
     """What was told of a decision of an earlier record; `place` is where the machine is, if that changed.
 
-    `also` is as in `Tell`, in the actions of this record.
+    `also` and `reference` are as in `Tell`, in the actions of this record. `turn` is that of the decision, where it
+    belongs to the trial that goes on here: an arm may keep to itself what it measured.
     """
 
     KIND: ClassVar[str] = "learn"
@@ -564,6 +565,8 @@ class Learn:
     measurement: float | None
     place: int | None
     also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    reference: float | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    turn: Turn | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 

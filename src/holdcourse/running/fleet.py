@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
 from holdcourse.archive import Arrays, prefixed, under
-from holdcourse.checks import checked_seed, float_array, whole_number
+from holdcourse.checks import checked_seed, float_array, require_numbers, whole_number
 from holdcourse.deciding.lockstep import RulesTogether, rules_together
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
@@ -326,6 +326,7 @@ class Fleet:
         """
         if self.record is not None:
             self.record.catch_up()
+        require_numbers(measurements, "measurements")
         values = float_array(measurements, "measurements")
         if values.shape != (self.count,):
             raise InvalidInput(f"measurements must be {self.count} numbers, one for each member, got {values.shape}")
@@ -561,6 +562,7 @@ class Fleet:
 
     def _contexts(self, contexts: ArrayLike, members: Ints) -> Array:
         """Contexts of the members asked, (k, d)."""
+        require_numbers(contexts, "contexts")
         given = float_array(contexts, "contexts")
         if given.ndim == 0:
             given = np.full(self.count, float(given))

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
-from holdcourse.checks import hours_since_1970, is_finite, whole_number
+from holdcourse.checks import are_numbers, hours_since_1970, is_finite, whole_number
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
-from holdcourse.deciding.rules import TimedRule
-from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
+from holdcourse.deciding.rules import TimedRule, Turn
+from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain, shown
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
@@ -76,8 +76,8 @@ SNAPSHOT_EVERY = 256  # events between two snapshots in the log
 
 
 def _checked_reference(reference: Any) -> float:
-    if not is_finite(reference):
-        raise InvalidInput(f"reference must be one finite number, or None for no signal, got {plain(reference)!r}")
+    if not (are_numbers(reference) and is_finite(reference)):
+        raise InvalidInput(f"reference must be one finite number, or None for no signal, got {shown(reference)}")
     return float(reference)
 
 
@@ -523,20 +523,23 @@ class Operation:
         place: int | None,
         book: Book | None = None,
         also: Also = (),
+        reference: float | None = None,
+        turn: Turn | None = None,
     ) -> None:
         """Take in what was told of a decision of the record before this one.
 
         `action` is the one that ran, in this record's numbers; `place` is where the machine is, if that changed;
-        `book` is as in `tell`.
+        `turn` is that of the decision, where its trial goes on here; the others are as in `tell`.
         """
         self.log  # noqa: B018 - an error where there is none, before anything has changed
         self._recording.catch_up()
         self.session.policy.problem.check_action(action)
+        signal = None if reference is None else _checked_reference(reference)
         with self._recording.all_or_nothing():
-            learned = self.session.learn_earlier(decision_id, action, context, measurement, place, also)
+            learned = self.session.learn_earlier(decision_id, action, context, measurement, place, also, turn)
             details, notes = (None, ()) if book is None else book(learned)
-            event = Learn(decision_id, action, context, measurement, place, also=_recorded(also), extra=details)
-            self._recording.write(event, notes)
+            parts: dict[str, Any] = {"also": _recorded(also), "reference": signal, "turn": turn, "extra": details}
+            self._recording.write(Learn(decision_id, action, context, measurement, place, **parts), notes)
         self._recording.snapshot_if_due()
 
     @_one_at_a_time

@@ -329,9 +329,13 @@ class Session:
         measurement: float | None,
         place: int | None,
         also: Also = (),
+        turn: Turn | None = None,
     ) -> Learned:
-        """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
-        learned = self._measured(action, context, measurement)
+        """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed.
+
+        `turn` is that of the decision, where its trial goes on here.
+        """
+        learned = self._measured(action, context, measurement, turn)
         self._learn_also(context, also)
         if place is not None:
             self._place(place)
@@ -592,7 +596,7 @@ class Session:
             case Learn():
                 gone = event.id in retracted
                 measurement, also = None if gone else event.measurement, () if gone else recorded_also(event)
-                self.learn_earlier(event.id, event.action, event.context, measurement, event.place, also)
+                self.learn_earlier(event.id, event.action, event.context, measurement, event.place, also, event.turn)
             case Episode():
                 refusal = None if event.force is not None else self.refusal_of(event.start)
                 self.start_episode(event.start)

@@ -18,7 +18,7 @@ from holdcourse.deciding.trial import BASELINE, TrialMaker
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import maximises, price_of
 from holdcourse.movement.problem import Problem
-from holdcourse.running.events import Ask, Body, Change, Episode, Event, Redirect, Retract, Tell
+from holdcourse.running.events import Ask, Body, Change, Episode, Event, Learn, Redirect, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.storage import Location, located
 from holdcourse.trials.blocks import Blocks
@@ -99,7 +99,7 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     """
     if not paths:
         raise InvalidInput("no record is given; give the path of the trial's record")
-    rounds: list[_Round] = []
+    rounds: dict[str, _Round] = {}  # by the id of the decision, which no two epochs share
     terms: dict[str, Any] = {}
     policy: Policy | None = None
     over = False
@@ -109,19 +109,20 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
             made = _recipe(log)
             if made["policy"] != "trial":
                 over = True
+                _late(log.events(), rounds, same_settings=_settings(made) == terms.get("settings", ())[1:])
                 continue
             found = recipe.make(made, (trust,) if isinstance(trust, str) else tuple(trust))
             described = _terms(made, found.problem.n)
             if over or described != terms:
-                rounds, terms = [], described
+                rounds, terms = {}, described
             policy = found
             start, limits = log.about.identity.start, log.about.identity.limits
-            more, over = _rounds(log.events(), found, start, after=rounds[-1].block if rounds else None)
-            rounds += more
+            over = _take_in(log.events(), found, start, rounds)
         finally:
             log.close()
-    while rounds and not rounds[-1].told:  # still running: neither measured nor lost yet
-        rounds.pop()
+    table = list(rounds.values())
+    while table and not table[-1].told:  # still running: neither measured nor lost yet
+        table.pop()
     if policy is None:
         raise InvalidInput(f"{paths[-1]} contains no trial; begin one with hc.trial(policy, baseline, block=...)")
     maker = policy.rule
@@ -129,21 +130,21 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     problem = policy.problem
     seconds = limits.round_length
     return RecordedTrial(
-        _table(rounds, policy, maker.block),
-        tuple(each.at for each in rounds),
+        _table(table, policy, maker.block),
+        tuple(each.at for each in table),
         maker.policy.name,
         "the operators" if maker.baseline is None else maker.baseline.name,
         problem.cost_unit,
         None if seconds is None else float(seconds) / 3600.0,
         maker.heard,
-        any(each.people for each in rounds) and not any(each.people and each.applied for each in rounds),
+        any(each.people for each in table) and not any(each.people and each.applied for each in table),
         over,
     )
 
 
 def _terms(made: Mapping[str, Any], actions: int) -> dict[str, Any]:
     """What makes two epochs parts of one trial: arms, blocks and settings, whatever was learned, allowed or paid."""
-    options, problem = made["options"], made["problem"]
+    options = made["options"]
 
     def arm(given: Any) -> Any:
         if isinstance(given, str):  # people
@@ -151,7 +152,12 @@ def _terms(made: Mapping[str, Any], actions: int) -> dict[str, Any]:
         return given["policy"], {name: value for name, value in given["options"].items() if name not in EPOCH_CHOOSES}
 
     arms = {name: arm(options[name]) for name in ("policy", "baseline")}
-    return {**options, **arms, "settings": (actions, problem.get("actions"), problem.get("axes"))}
+    return {**options, **arms, "settings": (actions, *_settings(made))}
+
+
+def _settings(made: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The settings of a recipe, as far as it lists them."""
+    return made["problem"].get("actions"), made["problem"].get("axes")
 
 
 def _recipe(log: Log) -> dict[str, Any]:
@@ -190,14 +196,18 @@ class _Round:
         return self.wanted if self.taken == self.action else self.taken
 
 
-def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: int | None) -> tuple[list[_Round], bool]:
-    """The rounds of a record, and whether all blocks are over; `after`: the last block of the record before."""
+def _take_in(events: Iterable[Event[Body]], policy: Policy, start: int, rounds: dict[str, _Round]) -> bool:
+    """Add the rounds of a record to those of the records before it; returns whether all blocks are over.
+
+    What is told or taken back here may be of a round of an earlier record.
+    """
     over = False
-    rounds: list[_Round] = []
-    by_id: dict[str, _Round] = {}
-    where, problem, newest, offset = start, policy.problem, -1, _next_pair(after)
+    before = next(reversed(rounds.values()), None)
+    where, problem, newest = start, policy.problem, -1
+    offset = _next_pair(None if before is None else before.block)
     maker = policy.rule
     people = isinstance(maker, TrialMaker) and maker.baseline is None
+    last: _Round | None = None  # of this record
     for event in events:
         body = event.body
         match body:
@@ -207,7 +217,7 @@ def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: in
                     if turn.block < newest:  # the rule began again, at other prices
                         offset = _next_pair(offset + newest)
                     newest = turn.block
-                    by_id[body.id] = _Round(
+                    last = rounds[body.id] = _Round(
                         event.at,
                         offset + turn.block,
                         turn.arm,
@@ -220,26 +230,54 @@ def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: in
                         people and turn.arm == BASELINE,
                         turn.predicted,
                     )
-                    rounds.append(by_id[body.id])
                 where = body.meant
             case Redirect():
                 where = body.order.action
-                if f"r{body.round}" in by_id:
-                    by_id[f"r{body.round}"].taken = where
+                if f"r{body.round}" in rounds:
+                    rounds[f"r{body.round}"].taken = where
             case Tell():
-                told = by_id.get(body.id)
+                told = rounds.get(body.id)
                 if told is not None:
                     told.measurement, told.reference, told.told = body.measurement, body.reference, True
                     told.applied = body.applied is not None
                     told.taken = told.taken if body.applied is None else body.applied
-                    where = told.taken if told is rounds[-1] else where
-            case Retract(id=name) if name in by_id:
-                by_id[name].measurement = None
+                    where = told.taken if told is last else where
+            case Learn():
+                where = where if body.place is None else body.place
+                _learn(body, rounds)
+            case Retract(id=name) if name in rounds:
+                rounds[name].measurement = None
             case Episode():
                 where = body.start
             case Change(problem=data) if data is not None:
                 problem = Problem.from_data(data)
-    return rounds, over
+    return over
+
+
+def _late(events: Iterable[Event[Body]], rounds: Mapping[str, _Round], *, same_settings: bool) -> None:
+    """Take in what a record after the trial says of its rounds; its numbers of actions may be those of others."""
+    for event in events:
+        body = event.body
+        match body:
+            case Redirect() if same_settings and f"r{body.round}" in rounds:
+                rounds[f"r{body.round}"].taken = body.order.action
+            case Learn():
+                _learn(body, rounds, same_settings=same_settings)
+            case Retract(id=name) if name in rounds:
+                rounds[name].measurement = None
+
+
+def _learn(body: Learn, rounds: Mapping[str, _Round], *, same_settings: bool = True) -> None:
+    """Take in what was told of a round of an earlier record."""
+    told = rounds.get(body.id)
+    if told is None:
+        return
+    told.measurement, told.reference, told.told = body.measurement, body.reference, True
+    told.applied = body.extra is not None and body.extra.assumed is None
+    if same_settings:
+        told.taken = body.action
+    elif told.applied:  # where it ran cannot be said in the settings of the trial: the round is lost
+        told.measurement = None
 
 
 def _next_pair(block: int | None) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from holdcourse import archive
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence, PolicyFile
-from holdcourse.deciding.trial import without_trial
+from holdcourse.deciding.rules import Turn
+from holdcourse.deciding.trial import BASELINE, POLICY, without_trial
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, best_measured
 from holdcourse.movement.problem import Problem
@@ -123,12 +124,11 @@ def begin_next(
         again = _folded(store, settings.id, taken_back)
         carried = replace(carried, sums=again.sums, watched=again.watched)
     if settings.file is None:
-        past = _past(told_so_far(store, settings.id, new, taken_back))
+        past = _past(told_so_far(store, settings.id, new, taken_back, Listener(settings, POLICY)))
         policy = configuration.policy_of(settings, new, past)
     else:
-        past = None
-        policy = replace(_learned_again(store, settings.id, taken_back), explanation=ledger.explanation)
-    policy = configuration.on_trial(policy, settings, past)
+        policy = replace(_learned_again(store, settings, taken_back), explanation=ledger.explanation)
+    policy = configuration.on_trial(policy, settings, _past_of_baseline(store, settings, new, taken_back))
     note = EpochBegun(
         config=settings,
         start=start,
@@ -157,23 +157,29 @@ def _check_file(before: Settings, after: Settings) -> None:
         )
 
 
-def _learned_again(store: Store, controller: str, taken_back: Collection[str]) -> Policy:
-    """Return the policy of a file as the oldest epoch that is there began with it, and all that was told since."""
-    policy: Policy | None = None
-    gone = _taken_back(store, controller) | set(taken_back)
-    for path in store.epochs(controller):
-        log = Log.read(path, checked=False)
-        try:
-            if policy is None:
-                _, arrays = archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {path.name}")
-                policy = recorded_policy(log)
-                policy.costs.restore(archive.under("pilot.model.", arrays))
-                policy = without_trial(policy)
-            for action, context, y in _told(log, gone):
-                policy.costs.learn(action, context, y)
-        finally:
-            log.close()
-    assert policy is not None  # a controller has at least one epoch
+def _past_of_baseline(
+    store: Store, settings: Settings, problem: Problem, taken_back: Collection[str]
+) -> History | None:
+    """Return what the baseline of a trial begins with, where it is a policy, which may learn."""
+    if settings.trial is None or settings.trial.baseline_policy is None:
+        return None
+    return _past(told_so_far(store, settings.id, problem, taken_back, Listener(settings, BASELINE)))
+
+
+def _learned_again(store: Store, settings: Settings, taken_back: Collection[str]) -> Policy:
+    """Return the policy of a file as the oldest epoch that is there began with it, and all that it heard since."""
+    gone = _taken_back(store, settings.id) | set(taken_back)
+    oldest = store.epochs(settings.id)[0]
+    log = Log.read(oldest, checked=False)
+    try:
+        _, arrays = archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {oldest.name}")
+        policy = recorded_policy(log)
+    finally:
+        log.close()
+    policy.costs.restore(archive.under("pilot.model.", arrays))
+    policy = without_trial(policy)
+    for _, told in _heard(_told_in_epochs(store, settings.id, gone), Listener(settings, POLICY)):
+        policy.costs.learn(told.action, told.context, told.measurement)
     policy.costs.new_episode()  # what waits for the end of an episode is let in: here it ends
     return policy
 
@@ -335,26 +341,102 @@ def recorded_problem(path: Location) -> Problem:
         log.close()
 
 
+class Listener(NamedTuple):
+    """An arm in the next epoch of a controller, which will have these settings."""
+
+    settings: Settings
+    arm: int
+
+    def hears(self, turn: Turn | None) -> bool:
+        """Whether it learns from a round of its trial."""
+        return turn is None or turn.heard or turn.arm == self.arm
+
+
 def told_so_far(
-    store: Store, controller: str, problem: Problem, taken_back: Collection[str] = ()
+    store: Store,
+    controller: str,
+    problem: Problem,
+    taken_back: Collection[str] = (),
+    listener: Listener | None = None,
 ) -> list[configuration.Measured]:
     """Return the history and tells of all epochs, oldest first, about the actions of `problem`.
 
-    Without what was taken back, and without what was measured in the rounds of `taken_back`.
+    Without what was taken back, without what was measured in the rounds of `taken_back`, and without what `listener`,
+    where there is one, may not hear while its trial goes on.
     """
-    measured: list[configuration.Measured] = []
     gone = _taken_back(store, controller) | set(taken_back)
+    epochs = _told_in_epochs(store, controller, gone)
+    places = [nearest_actions(configuration.problem_of(epoch.config), problem) for epoch in epochs]
+    return [(places[k][told.action], told.context, told.measurement) for k, told in _heard(epochs, listener)]
+
+
+class _Told(NamedTuple):
+    """A measurement, and whose turn it was in its round; None: it is for all."""
+
+    action: int
+    context: Any
+    measurement: float
+    turn: Turn | None = None
+
+
+class _Epoch(NamedTuple):
+    """What was told in an epoch, and the history that it began with; `ended`: its trial had all of its blocks."""
+
+    config: Settings
+    told: list[_Told]
+    ended: bool
+
+
+def _told_in_epochs(store: Store, controller: str, taken_back: Collection[str]) -> list[_Epoch]:
+    """Return what was told in each epoch, oldest first."""
+    found: list[_Epoch] = []
     for path in store.epochs(controller):
         log = Log.read(path, checked=False)
         try:
             first = _beginning(log)
-            places = nearest_actions(configuration.problem_of(first.config), problem)
-            if isinstance(first, ControllerCreated):
-                measured += [(places[action], context, y) for action, context, y in first.history or ()]
-            measured += [(places[action], context, y) for action, context, y in _told(log, gone)]
+            past = (first.history or []) if isinstance(first, ControllerCreated) else []
+            told, over = _told(log, taken_back)
         finally:
             log.close()
-    return measured
+        found.append(_Epoch(first.config, [*(_Told(*measured) for measured in past), *told], over))
+    return found
+
+
+def _heard(epochs: Sequence[_Epoch], listener: Listener | None) -> Iterator[tuple[int, _Told]]:
+    """Yield what was told and may be heard, with the place of its epoch, oldest first.
+
+    In epochs before the trial that goes on, everything may: there the arms were others.
+    """
+    first = len(epochs)
+    while listener is not None and first and not epochs[first - 1].ended:
+        if not is_same_trial(epochs[first - 1].config, listener.settings):
+            break
+        first -= 1
+    for k, epoch in enumerate(epochs):
+        yield from ((k, told) for told in epoch.told if k < first or listener is None or listener.hears(told.turn))
+
+
+def is_same_trial(before: Settings, after: Settings) -> bool:
+    """Whether a trial goes on from one epoch to the next: with the same arms, blocks and settings."""
+    names = ("trial", "policy", "options", "actions")
+    return (
+        after.trial is not None
+        and all(getattr(before, name) == getattr(after, name) for name in names)
+        and configuration.action_count(before.actions, before.metric)
+        == configuration.action_count(after.actions, after.metric)
+    )
+
+
+def trial_goes_on(paths: Sequence[Location]) -> bool:
+    """Whether one trial goes on through these epochs, which follow each other."""
+    configs = []
+    for path in paths:
+        log = Log.read(path, checked=False)
+        try:
+            configs.append(_beginning(log).config)
+        finally:
+            log.close()
+    return all(is_same_trial(before, configs[-1]) for before in configs)
 
 
 def _beginning(log: Log) -> ControllerCreated | EpochBegun:
@@ -421,18 +503,27 @@ def _without_alternatives(ledger: Ledger, body: Tell | Learn, gone: Collection[s
     return replace(body, extra=booked)
 
 
-def _told(log: Log, taken_back: Collection[str]) -> Iterator[configuration.Measured]:
-    asked: dict[str, Any] = {}
+def _told(log: Log, taken_back: Collection[str]) -> tuple[list[_Told], bool]:
+    """Return what was told in a record and not taken back, and whether its newest question was nobody's turn."""
+    asked: dict[str, Ask] = {}
+    told: list[_Told] = []
+    over = False
     for event in log.events(after=1):
         body = event.body
         if isinstance(body, Ask):
-            asked[body.id] = body.request.context
+            asked[body.id], over = body, body.turn is None
         elif isinstance(body, Tell | Learn) and body.id not in taken_back:
             assert body.extra is not None  # the service writes it with every tell
-            context = body.context if isinstance(body, Learn) else asked.pop(body.id)
+            if isinstance(body, Learn):
+                context, turn = body.context, body.turn
+            else:
+                ask = asked.pop(body.id)
+                context, turn = ask.request.context, ask.turn
             if body.measurement is not None:
-                yield body.extra.taken, context, body.measurement
-            yield from ((action, context, y) for action, y in recorded_also(body))
+                told.append(_Told(body.extra.taken, context, body.measurement, turn))
+            # What else was measured does not depend on whose turn it is: both arms know it.
+            told += [_Told(action, context, y) for action, y in recorded_also(body)]
+    return told, over
 
 
 def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> PendingDecision:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from holdcourse.deciding.rules import Turn
 from holdcourse.errors import Conflict, InvalidInput, LogError, computing
 from holdcourse.learning.costs import price_of
 from holdcourse.movement.problem import Problem
@@ -350,9 +351,11 @@ class Hosted:
                 measurement, also = self._profile(measurement, profile, taken)
             return Done(idempotency.same_tell(told.event, decision, measurement, applied, also, key, reference), [])
         applied = self._action_of(ran, epoch, self.epoch)
-        taken = self.ledger.meant(decision) if applied is None else applied
-        measurement, also = self._profile(measurement, profile, taken)
-        late = self.watch().happened if self.view.has_unreported else []  # what it says by now, it was told
+        late: list[tuple[str, dict[str, Any]]] = []
+        if self.view.has_unreported:
+            self._profile(measurement, profile, self._ran(decision, applied))  # refused before anything has changed
+            late = self.watch().happened  # what it says by now, it was told: the machine may be at the fallback
+        measurement, also = self._profile(measurement, profile, self._ran(decision, applied))
         with computing():
             self._learn(decision, measurement, applied, key, profile, also, reference)
         answer = next(
@@ -363,6 +366,10 @@ class Hosted:
         del self.answers[decision]
         self.publish()
         return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
+
+    def _ran(self, decision: str, applied: int | None) -> int:
+        """Return the action that ran in a pending decision's round: as it is said, or else the one that was meant."""
+        return self.ledger.meant(decision) if applied is None else applied
 
     def _action_of(self, given: SettingGiven, epoch: int | None, into: int) -> int | None:
         """Return the action that ran, in the numbers of epoch `into`; it is given as a setting of `epoch`."""
@@ -431,7 +438,7 @@ class Hosted:
         """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""
         controller, book = self.controller, self.ledger
         asked = book.pending[decision]
-        taken = book.meant(decision) if applied is None else applied
+        taken = self._ran(decision, applied)
         entry = None if asked.earlier else controller.entry(decision)
         off = ledger.deviations(entry, controller.session.pilot.model, taken, measurement)
         problem, price = controller.session.policy.problem, price_of(controller.session.pilot.model)
@@ -444,11 +451,20 @@ class Hosted:
 
         if entry is None:
             place = taken if decision == book.newest and taken != controller.session.where.action else None
-            controller.learn_earlier(decision, taken, asked.context, measurement, place, booked, also)
+            turn = self._turn_of(asked.round)
+            controller.learn_earlier(decision, taken, asked.context, measurement, place, booked, also, reference, turn)
         else:
             other = None if taken == entry.meant else taken
             given = None if profile is None else (profile.heights, profile.speeds)
             controller.tell(decision, measurement, other, booked, given, reference)
+
+    def _turn_of(self, number: int) -> Turn | None:
+        """Return whose turn it was in a round of an earlier epoch, where the trial of then goes on."""
+        located = self.records.asked(number)
+        if located is None or located.event.body.turn is None:
+            return None
+        paths = [path for epoch, path in self.records.paths.items() if epoch >= located.epoch]
+        return located.event.body.turn if epochs.trial_goes_on(paths) else None
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """Return the answer to a round that was decided, with the question that it must be the same as."""

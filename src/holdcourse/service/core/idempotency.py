@@ -91,7 +91,7 @@ def same_tell(
     if also != recorded_also(body):
         recorded |= {"also": body.also or []}
         given |= {"also": [list(each) for each in also]}
-    if isinstance(body, Tell) and body.reference != reference:
+    if body.reference != reference:
         recorded |= {"reference": body.reference}
         given |= {"reference": reference}
     if recorded != given:
