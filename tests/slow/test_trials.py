@@ -80,11 +80,11 @@ def test_the_rule_itself_over_half_years(tables, record_property):
         record_property(
             f"the rule itself, {name}",
             {
-                "heard": plan.heard,
-                "alone": round(site.backtest.line(tables.OURS).gain, 2),
-                "measured": round(found[:, 0].mean(), 2),
-                "with a mast": round(found[:, 1].mean(), 2),
-                "policy's blocks less the same hours alone": round(off[-1], 2),
+                "heard": float(plan.heard),
+                "alone": round(float(site.backtest.line(tables.OURS).gain), 2),
+                "measured": round(float(found[:, 0].mean()), 2),
+                "with a mast": round(float(found[:, 1].mean()), 2),
+                "policy's blocks less the same hours alone": round(float(off[-1]), 2),
             },
         )
     assert abs(np.mean(off)) <= 0.4
