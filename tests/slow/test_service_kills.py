@@ -282,7 +282,7 @@ def check(remote, machines, folder):
     if remote.id == "shared":
         one, other = mine
         assert not set(one.asked) & set(other.asked), "a round was given to two clients"
-    found = remote.service.request("GET", f"/controllers/{remote.id}/verify?full=true")
+    found = remote.verify(full=True)
     assert found["ok"], found["message"]
     (path,) = (folder / "controllers" / remote.id).glob("epoch-*.db")
     log = Log.read(path)
