@@ -712,7 +712,7 @@ def test_a_download_that_is_cut_off_leaves_no_file(tmp_path, sent):
     target = tmp_path / "mill.zip"
     target.write_bytes(b"the one of yesterday")
     service = hc.connect(f"http://127.0.0.1:{port[0]}", patience=0)
-    with pytest.raises(ServiceError, match=r"cannot do GET /controllers/mill/backup: .*; gave up") as found:
+    with pytest.raises(ServiceError, match=r"GET /controllers/mill/backup failed at .*; gave up") as found:
         service.download("/controllers/mill/backup", target)
     if sent.startswith(HEAD):
         assert f"the connection was lost after {len(sent) - len(HEAD)} of 1000000 bytes" in str(found.value)

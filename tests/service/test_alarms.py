@@ -53,7 +53,7 @@ def test_an_acknowledged_alarm_stays_open_and_says_who_saw_it(tmp_path):
 
 def test_acknowledging_again_and_under_a_key_is_done_once(client, name):
     client.create(id=name)
-    assert "open are: none" in client.do(name, "alarms/sensor/acknowledge", 404)["message"]
+    assert "the open alarms are: none" in client.do(name, "alarms/sensor/acknowledge", 404)["message"]
     freeze(client, name)
     for _ in range(2):
         client.do(name, "alarms/sensor/acknowledge", remark="seen")

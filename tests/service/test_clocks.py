@@ -97,7 +97,7 @@ def test_a_late_profile_is_booked_where_the_machine_fell_back_to(tmp_path, clock
         if looked:
             hosted.watch()
         wrong = Profile(heights=[1.0], speeds=[1.0])
-        with pytest.raises(InvalidInput, match="reaches none"):
+        with pytest.raises(InvalidInput, match="covers none"):
             hosted.tell(asked["decision"], None, profile=wrong)
         assert hosted.view.has_unreported == (not looked)  # a refused tell has changed nothing
         profile = Profile(heights=heights, speeds=[5.0 + k for k in range(len(heights))])
