@@ -34,7 +34,8 @@ def test_one_version_everywhere():
 def test_a_release_is_one_step_and_the_next_begins_after_it(tmp_path):
     for name in FILES:
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    number, day = PROJECT["version"].partition(".dev")[0], datetime.date(2026, 12, 1)
+    number, day = "8.0.0", datetime.date(2026, 12, 1)
+    tool().set_version(tmp_path, f"{number}.dev0", day)  # whether or not this checkout is a release itself
     tool().set_version(tmp_path, number, day)
     project, citation, log = ((tmp_path / name).read_text(encoding="utf-8") for name in FILES)
     assert tomllib.loads(project)["project"]["version"] == number
