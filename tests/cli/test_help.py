@@ -62,6 +62,13 @@ def test_help_fits_80_columns(run, words):
     assert max(len(line) for line in shown.output.splitlines()) <= 80
 
 
+@pytest.mark.parametrize("words", PAGES, ids=" ".join)
+def test_options_without_a_value_show_no_type(run, words):
+    shown = run(*words, "--help").output
+    assert re.search(r"--help\b", shown)
+    assert not re.search(r"(?i)\bbool", shown)
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_shows_examples_that_parse(run, words):
     """One line each, so that they can be copied."""

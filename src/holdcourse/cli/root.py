@@ -75,6 +75,21 @@ class LazyCommand(TyperCommand):
         return getattr(found, "commands", {}).get(self.name, found)
 
 
+def _flags_without_type(params: list[Any]) -> list[Any]:
+    """Keep typer from showing a type behind an option that takes no value, as in `--json <bool>`."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+def _with_flags_alone(command: Any, ctx: Any) -> Any:
+    _flags_without_type(command.get_params(ctx))
+    for within in (*getattr(command, "commands", {}).values(), *getattr(command, "others", ())):
+        _with_flags_alone(within, ctx)
+    return command
+
+
 class LazyGroup(TyperGroup):
     """Lists commands without their modules; says in the words of the command line what the library refuses."""
 
@@ -85,7 +100,11 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is meant, loaded."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if command is None else command.loaded, rest  # type: ignore[attr-defined]
+        return name, command if command is None else _with_flags_alone(command.loaded, ctx), rest  # type: ignore[attr-defined]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options of `holdcourse` itself."""
+        return _flags_without_type(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors of the library name parameters, which are options here."""
