@@ -79,9 +79,9 @@ def test_the_headers_of_a_second_request_are_not_held_either(serving):
 
 def test_a_body_must_go_on_arriving(serving):
     url = serving(body_s=0.3, body_rate=1000)
-    with opened(url, 3, POST % 2000 + b"{") as (silent, slow, steady):
+    with opened(url, 3, POST % 20_000 + b"{") as (silent, slow, steady):
         for _ in range(20):
-            for connection, more in ((slow, b" "), (steady, b" " * 99)):
+            for connection, more in ((slow, b" "), (steady, b" " * 999)):
                 if not is_closed(connection):
                     connection.setblocking(True)
                     connection.sendall(more)
@@ -89,7 +89,7 @@ def test_a_body_must_go_on_arriving(serving):
         assert is_closed(silent)
         assert is_closed(slow)
         steady.setblocking(True)
-        steady.sendall(b" " * (2000 - 1 - 20 * 99))
+        steady.sendall(b" " * (20_000 - 1 - 20 * 999))
         assert steady.recv(100).startswith(b"HTTP/1.1 422")
 
 
