@@ -109,7 +109,7 @@ class Restless(Greedy):
 class Careless(Greedy):
     """Changes the state that it is given."""
 
-    def begin(self, action, seed, round=0):
+    def begin(self, action, seed, round=0):  # noqa: A002
         return RuleState(action, round, seed, {"count": np.zeros(1)})
 
     def step(self, state, view):

@@ -302,7 +302,7 @@ def test_a_world_that_measures_no_number_is_named(told, shown):
 
 
 def test_what_is_not_a_policy_or_not_a_world_is_named():
-    with pytest.raises(InvalidInput, match=r"policy must be a Policy, such as hc.gp_md\(problem\) returns, got <function"):
+    with pytest.raises(InvalidInput, match=r"policy must be a Policy, such as hc.gp_md\(problem\) returns, got <func"):
         simulate(policies.md_known, TableWorld(np.ones((1, 3))), [0.1])
-    with pytest.raises(InvalidInput, match=r"a world has problem, costs\(round, context\).*but Problem has no problem"):
+    with pytest.raises(InvalidInput, match=r"a world has problem, costs\(round, .*, but Problem has no problem"):
         simulate(policies.md_known(LINE), LINE, [0.1])

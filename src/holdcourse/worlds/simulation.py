@@ -70,11 +70,11 @@ class World(Protocol):
         ...
 
     def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
-        """True service cost of every action, shape (n,); a second call with the same arguments gives the same costs."""
+        """True service cost of every action, shape (n,); the same arguments always give the same costs."""
         ...
 
     def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
-        """Measurement at an action: its cost, or the quantity that determines it; `noise` is a standard normal number."""
+        """Measurement at an action: its cost, or the quantity behind it; `noise` is a standard normal number."""
         ...
 
 
@@ -181,7 +181,7 @@ class Run:
         )
 
     def true_costs(self, episode: int) -> Array:
-        """What every action would have cost in each round of an episode, shape (H, n)."""
+        """True cost of every action in each round of an episode, shape (H, n)."""
         part = self._parts[episode]
         rounds = range(part.start, part.stop)
         return np.array([true_costs(self.world, t, self.contexts[t]) for t in rounds])
@@ -224,7 +224,7 @@ def previous_actions(actions: Indices, starts: Indices, lengths: Indices) -> Ind
 
 
 def true_costs(world: World, t: int, context: Any) -> Array:
-    """What the world says that every action costs in a round, checked; shape (n,)."""
+    """True cost of every action in a round, according to the world, checked; shape (n,)."""
     costs = np.asarray(world.costs(t, context), dtype=np.float64)
     if costs.shape != (world.problem.n,):
         raise InvalidInput(
@@ -238,7 +238,7 @@ def true_costs(world: World, t: int, context: Any) -> Array:
 
 
 def measured(world: World, t: int, context: Any, action: int, noise: float) -> float:
-    """What the world says that is measured in a round, checked."""
+    """Measurement of a round, according to the world, checked."""
     told = world.measure(t, context, action, noise)
     try:
         value = float(told)
