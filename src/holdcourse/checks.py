@@ -16,7 +16,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 PLAIN_NUMBERS, ROWS = frozenset({float, int}), frozenset({list, tuple})
 NO_NUMBERS = (str, bytes, bytearray, bool, np.bool_)  # although `float` and numpy take them for some
-CONVERT = "text, True and False are no numbers; convert them where you know what they mean"
+CONVERT = "text, True and False are not numbers; convert them where you know what they mean"
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

@@ -16,7 +16,7 @@ from holdcourse.cli import compare
 from holdcourse.cli.root import app
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import comparison
+from holdcourse.experiments import compare_report, comparison
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan, policy_of
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.store import Row
@@ -186,6 +186,19 @@ def test_groups_of_processes():
     assert ComparisonPlan(processes=("easy",)).processes == comparison.EASY
     assert len(ComparisonPlan().cells) == 20
     assert len(ComparisonPlan(processes=("all", "iid")).cells) == 20
+
+
+def test_one_landscape_has_no_error():
+    which = [("iid", 1.0)]
+    found = Comparison.of(made_up(("a", "b"), (7,), which, np.random.default_rng(0)), ("a", "b"), which)
+    assert "±" not in compare_report.cells_markdown(found)
+    values = compare_report.cells_as_values(found)
+    assert [line["error"] for line in values["lines"]] == [None, None]
+    assert [row["standard_error"] for row in values["cells"]] == [None, None]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(compare.tables(found, 80)[0])
+    assert "0.000 " not in console.export_text().replace("+0.000", "")
+    assert compare_report.seeds_in_words("landscape", found.seeds) == "landscape 7"
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -149,8 +149,22 @@ def test_wrong_options_of_the_tree_are_refused_at_once(options, message):
 
 @pytest.mark.parametrize("maker", [hc.gp_md, hc.cgp_lcb, hc.proximal_lcb])
 def test_unknown_options_are_refused(maker):
-    with pytest.raises(InvalidInput, match=r"option 'widht' is not known.*'width'"):
+    with pytest.raises(InvalidInput, match=r"option 'widht' is not known \(did you mean width\?\)"):
         maker(LINE, kernel=KERNEL, widht=2.0)
+
+
+def test_a_misspelt_option_is_suggested():
+    with pytest.raises(
+        InvalidInput, match=r"option 'kernal' is not known \(did you mean kernel\?\); in addition to its"
+    ):
+        hc.gp_md(LINE, kernal="auto")
+
+
+def test_what_is_not_a_problem_is_named():
+    with pytest.raises(
+        InvalidInput, match=r"problem must be a Problem, such as hc.Problem\(\[0, 1, 2\]\), got \[0, 1\]"
+    ):
+        hc.gp_md([0, 1])
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_directed_costs():
         ([[0, 1, 0], [1, 0, 1], [0, 1, 0]], "from action 0 to 2 is 0: different actions with a distance of 0", (0, 2)),
         (
             [[0, 1, 9], [1, 0, 2], [9, 2, 0]],
-            r"from action 0 to 2 costs 9, but via 1 only 1 \+ 2 = 3.*metric_closure",
+            r"from action 0 to 2 costs 9, but going through action 1 costs only 1 \+ 2 = 3.*metric_closure",
             (0, 1, 2),
         ),
     ],

@@ -106,9 +106,48 @@ class Restless(Greedy):
         return replace(state, action=action, round=state.round + 1)
 
 
+class Careless(Greedy):
+    """Changes the state that it is given."""
+
+    def begin(self, action, seed, round=0):  # noqa: A002
+        return RuleState(action, round, seed, {"count": np.zeros(1)})
+
+    def step(self, state, view):
+        state.arrays["count"] += 1.0
+        choice = super().step(state, view)
+        return Choice(replace(choice.state, arrays=state.arrays), choice.probabilities)
+
+
+class Timeless(Greedy):
+    """Forgets to count the round, so that every round draws the same random number."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        return Choice(replace(choice.state, round=state.round), choice.probabilities)
+
+
+class Bare(Greedy):
+    """Returns the action alone."""
+
+    def step(self, state, view):
+        return 3
+
+
+class Lost(Greedy):
+    """Names an action that there is not."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        return Choice(replace(choice.state, action=17), choice.probabilities)
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
+        (Careless, "step changed 'count' in the state that it was given"),
+        (Timeless, "every round draws the same random number"),
+        (Bare, "step must return a Choice, got 3 in round 0"),
+        (Lost, "the action 17, which is not an index from 0 to 8"),
         (Forgetful, "differs"),
         (Deaf, "are allowed"),
         (Hoarder, "keep it bounded"),
@@ -143,3 +182,8 @@ def test_a_description_that_varies_is_caught():
 def test_too_few_contexts():
     with pytest.raises(AssertionError, match="at least 12 contexts, got 3"):
         hc.testing.check_policy(POLICIES["stationary"], [0.0, 1.0, 2.0])
+
+
+def test_a_policy_instead_of_a_function_that_makes_it():
+    with pytest.raises(AssertionError, match="give a function that makes the policy"):
+        hc.testing.check_policy(hc.stationary(PROBLEM), CONTEXTS)

@@ -289,3 +289,20 @@ def test_a_world_without_costs_is_named(cost):
 
     with pytest.raises(InvalidInput, match=f"the cost {cost} for action 1 in round 0"):
         simulate(policies.stationary(LINE), Broken(), [0.1])
+
+
+@pytest.mark.parametrize(("told", "shown"), [("warm", "'warm'"), (float("nan"), "nan"), (None, "None")])
+def test_a_world_that_measures_no_number_is_named(told, shown):
+    class Silent(TableWorld):
+        def measure(self, round, context, action, noise):  # noqa: A002
+            return told
+
+    with pytest.raises(InvalidInput, match=f"the world's measure gave {shown} for action . in round 0; return a"):
+        simulate(policies.md_known(LINE), Silent(np.ones((2, 3))), [0.1, 0.2])
+
+
+def test_what_is_not_a_policy_or_not_a_world_is_named():
+    with pytest.raises(InvalidInput, match=r"policy must be a Policy, such as hc.gp_md\(problem\) returns, got <func"):
+        simulate(policies.md_known, TableWorld(np.ones((1, 3))), [0.1])
+    with pytest.raises(InvalidInput, match=r"a world has problem, costs\(round, .*, but Problem has no problem"):
+        simulate(policies.md_known(LINE), LINE, [0.1])

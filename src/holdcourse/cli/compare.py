@@ -32,6 +32,7 @@ from holdcourse.experiments import compare_report
 from holdcourse.experiments.comparison import EASY, HARD, Comparison, ComparisonPlan
 from holdcourse.experiments.plant_comparison import PlantComparison, PlantPlan
 from holdcourse.experiments.policies import policy_names
+from holdcourse.experiments.results import plus_minus
 from holdcourse.experiments.runner import Report, run_sweep
 from holdcourse.experiments.runs import Sweep
 from holdcourse.mistakes import first_in_words
@@ -147,7 +148,7 @@ def _cells_compared(plan: ComparisonPlan, folder: Path | None, how: _Showing) ->
             console = Console()
             for table in tables(found, console.width):
                 console.print(table)
-            typer.echo(f"landscapes {found.seeds[0]} to {found.seeds[-1]}; every cell: {out / 'cells.csv'}")
+            typer.echo(f"{compare_report.seeds_in_words('landscape', found.seeds)}; every cell: {out / 'cells.csv'}")
     finish([report], notes)
 
 
@@ -166,7 +167,8 @@ def _plants(plan: PlantPlan, folder: Path | None, how: _Showing) -> None:
             for table in plant_tables(found, console.width):
                 console.print(table)
             past = "with two weeks of history" if plan.history else "cold"
-            typer.echo(f"{past}; seeds {found.seeds[0]} to {found.seeds[-1]}; every line: {out / 'worlds.csv'}")
+            seeds = compare_report.seeds_in_words("seed", found.seeds)
+            typer.echo(f"{past}; {seeds}; every line: {out / 'worlds.csv'}")
     finish([report], notes)
 
 
@@ -186,7 +188,7 @@ def plant_tables(found: PlantComparison, width: int) -> list[Table]:
         means.add_column(compare_report.plant_label(name).replace(" ", "\n"), justify="right")
     for world in found.worlds:
         lines = [found.line(name, world) for name in found.policies]
-        errors = [f" ± {100 * line.error:.1f}" if width >= WIDE else "" for line in lines]
+        errors = [plus_minus(100 * line.error, 1) if width >= WIDE else "" for line in lines]
         texts = [compare_report.percent(line.mean) + error for line, error in zip(lines, errors, strict=True)]
         means.add_row(world, *texts)
     return [overall, first, means]
@@ -200,8 +202,9 @@ def tables(found: Comparison, width: int) -> list[Table]:
         for heading in ("mean", "±", f"to {label_of(found.policies[0])}", "±", "worst cell"):
             summary.add_column(heading, justify="right")
         for line in part.lines():
-            numbers = [f"{line.mean:.3f}", f"{line.error:.3f}", f"{line.difference:+.3f}"]
-            summary.add_row(label_of(line.policy), *numbers, f"{line.difference_error:.3f}", f"{line.worst:.2f}")
+            errors = [plus_minus(error, 3).removeprefix(" ± ") for error in (line.error, line.difference_error)]
+            numbers = [f"{line.mean:.3f}", errors[0], f"{line.difference:+.3f}", errors[1], f"{line.worst:.2f}"]
+            summary.add_row(label_of(line.policy), *numbers)
         shown += [summary, _cells(part, wide=width >= WIDE)]
     return shown
 

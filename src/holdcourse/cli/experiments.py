@@ -285,11 +285,11 @@ def _show_plan(wanted: Sweep, out: Path, listed: bool, as_json: bool) -> None:
     policies = [name for name in values["policy"] if name != CLAIRVOYANT]
     scenes = " x ".join(_counted(values[name], name) for name in SCENE)
     each = f"{_counted(policies, 'policy')} x {_counted(values['repetition'], 'repetition')}"
-    typer.echo(f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; none was done")
+    typer.echo(f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; this was a dry run")
     typer.echo(f"{scenes} x ({each} + the {CLAIRVOYANT})")
     typer.echo(f"policies: {', '.join(policies)}")
     typer.echo(f"rho: {', '.join(f'{rho:g}' for rho in values['rho'])}")
-    typer.echo(f"done before, in {out}: {sum(row['done'] for row in rows)} of {len(rows)}")
+    typer.echo(f"finished earlier, in the folder {out}: {sum(row['done'] for row in rows)} of {len(rows)}")
     if not listed:
         return
     table = Table(*(LISTED.get(name, name) for name in rows[0]))

@@ -1,21 +1,22 @@
-"""Several policies under one roof: follow the ones that do well, without running back and forth between them.
+"""Hedging: follow whichever of several policies does well, without running back and forth between them.
 
-Every expert is a policy with a position of its own, which it moves as if it were alone; all learn from what is measured
-where the machine really is. Each round an expert is charged what the first expert's model expects its position to
-cost, plus its own move. Mirror descent on a star, whose leaves are the experts, turns these charges into probabilities,
-and the coupling follows them by changing expert as rarely as possible; the machine stands where the expert stands that
-it follows.
+Every expert is a policy with a position of its own, which it moves as if it ran alone. All experts learn from what is
+measured at the machine's position. In each round, an expert is charged for what the first expert's model expects its
+position to cost, and for its own move. Mirror descent on a star, whose leaves are the experts, turns these charges into
+probabilities. The coupling follows them by changing experts as rarely as possible. The machine has the position of the
+expert that it follows.
 
-**What is promised.** Let S be the least sum of charges and switches of any schedule of experts in hindsight that begins
-with the first one and pays `2 w` per switch, w being the weight of the star's edges; it is at most what the first
-expert is charged, and at most what any other is charged plus `2 w`. With p the probabilities after each round, the sum
-of p times the charges is at most S for every sequence of charges, and the probability moved, paid at `2 w`, is of the
-order of log m times S for m experts. `2 w` is at least the largest movement cost, so a change of experts costs no more.
-Where charges do not depend on the hedge's own draws, these sums are the expected ones.
+**What is promised.** Let w be the weight of the star's edges. Let S be the cost of the cheapest schedule of experts
+in hindsight that begins with the first expert and pays `2 w` per switch. S is at most what the first expert is
+charged, and at most `2 w` more than what any other expert is charged. With p the probabilities after each round, the
+sum of p times the charges is at most S for every sequence of charges. The probability moved, paid at `2 w`, is of the
+order of log m times S for m experts. `2 w` is at least the largest movement cost, so a change of experts costs no
+more. If charges do not depend on the hedge's own draws, these sums are the expectations of what the hedge is charged
+and pays for switching.
 
-**What is not promised:** anything about true costs. Charges are the model's estimates; where the model is wrong about a
-place that only one expert visits, the hedge is wrong with it. Measurements are taken where the followed expert stands,
-so what is learned does depend on the draws; and an expert might have learned more, had it been followed.
+**What is not promised:** anything about true costs. Charges are the model's estimates. If the model is wrong about a
+position that only one expert visits, the hedge is wrong with it. Measurements are taken at the position of the expert
+followed, so what is learned depends on the draws, and an expert might have learned more if it had run alone.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ SEED_STEP = 0x9E3779B97F4A7C15  # experts draw from streams of their own
 
 
 def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
-    """Follow whichever of several policies does well; see the module's docstring for what that promises.
+    """Follow whichever of several policies does well. What that promises: `holdcourse.deciding.hedge`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Policies: a rule times a cost model, and the ones of the paper by name.
+"""Policies: a rule combined with a cost model, and the paper's policies by name.
 
 ================  ====================================  ============================================
 policy            cost vector it sees                   rule
@@ -21,6 +21,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
@@ -62,7 +63,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class OnTree:
-    """Makes mirror descent on a given tree or on one drawn from a seed."""
+    """Maker of mirror descent, on a given tree or on a tree drawn from a seed."""
 
     problem: Problem
     tau: float = 5.0
@@ -115,18 +116,21 @@ class Policy:
     Parameters
     ----------
     name
-        How it is called in tables.
+        Name of the policy in tables.
     rule
-        A rule, or a `RuleMaker` for one that depends on the run's seed.
+        The rule, or a `RuleMaker` if the rule depends on the run's seed.
     costs
         The cost model as it is before the first round. Each run works on a copy.
+    problem
+        The actions, and what moving between them costs.
     made_by
-        Name and options of the function that made it, for those made by name; see `holdcourse.deciding.recipe`.
+        Name and options of the function that made the policy, if it was made by name; see
+        `holdcourse.deciding.recipe`.
     explanation
-        What was chosen and why, in sentences, for policies that choose among others; the first one is the shortest.
+        What `recommended` chose and why, in sentences; the first sentence is the shortest summary.
     limits, units, evidence
-        What the machine may do, as `Limits` names it; what the numbers are; where it comes from. No decision of the
-        policy depends on them; its file holds them, and a `Controller` begins with these limits.
+        Limits of the machine, as in `Limits`; units of the numbers; where the policy comes from. No decision of the
+        policy depends on them. Its file contains them, and a `Controller` begins with these limits.
 
     Examples
     --------
@@ -162,7 +166,7 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal policies; a saved state can be loaded only into an equal one."""
+        """Digest of the policy, equal for equal policies. Only an equal policy can load a saved state."""
         parts = {"problem": self.problem.fingerprint, "rule": self.rule.describe(), "costs": self.costs.describe()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -174,19 +178,20 @@ class Policy:
         units: Mapping[str, str] | None = None,
         evidence: Evidence | None = None,
     ) -> None:
-        """Write it to a file, with everything that it has learned; `load_policy` gives an equal one.
+        """Write the policy to a file, with everything that it has learned; `load_policy` gives an equal policy.
 
-        The file is checksummed and versioned, holds no code, and is written in one step. One of your own is kept by
-        its import path: make it with `registry.make`. What is not given here stays as it is.
+        The file is checksummed and versioned, contains no code, and is written in one step. For a policy of your own
+        it contains the import path, so make that policy with `registry.make`. Arguments that you leave out keep the
+        policy's own values.
 
         Parameters
         ----------
         limits
             `Limits` that a controller begins with.
         units
-            What the numbers are: "action", "measurement", "context", and "cost" where that is not what is measured.
+            Units of "action", "measurement", "context", and of "cost" if the cost is not what is measured.
         evidence
-            Where it comes from, and what a backtest said of it.
+            Where the policy comes from, and the result of a backtest.
 
         Examples
         --------
@@ -210,14 +215,30 @@ class Policy:
 
 
 class Learning(TypedDict, total=False):
-    """Options of every policy that learns, with the paper's defaults.
+    """Options of every policy that learns.
 
-    kernel: what is believed about the cost, or "auto" to fit it as data comes in (default); noise_std: deviation of a
-    measurement (0.1); prior_mean: a number, one per action or a function (0.0); width: of the bounds, in deviations
-    (2.0), or `TheoryWidth`; every: "round" or "episode", when bounds follow the data ("round"); history: past
-    measurements to start from; maximise: measurements are gains (False); method, contexts, context_bounds, forgetting:
-    as in `posterior`; guard: `OutlierGuard` against measurements far off (none); interval_map: where the cost is a
-    function of what is measured, see `costs.Mapped` (none).
+    Attributes
+    ----------
+    kernel
+        Covariance of the cost, a `Kernel`; or "auto" (default), to fit kernel, noise and mean as data come in.
+    noise_std
+        Standard deviation of a measurement; default 0.1.
+    prior_mean
+        Expected cost before any measurement: a number, one per action, or a function; default 0.0.
+    width
+        Width of the bounds in standard deviations, or `TheoryWidth`; default 2.0, as in the paper.
+    every
+        When new measurements change the bounds: in every "round" (default), or after every "episode".
+    history
+        Past measurements to start from.
+    maximise
+        Whether measurements are gains instead of costs; default False.
+    method, contexts, context_bounds, forgetting
+        As in `posterior`.
+    guard
+        `OutlierGuard` against measurements far outside the prediction; default None.
+    interval_map
+        Function for a cost that depends on what is measured, see `costs.Mapped`; default None.
     """
 
     kernel: AnyKernel | str
@@ -238,13 +259,18 @@ class Learning(TypedDict, total=False):
 def lower_bound(problem: Problem, learning: Learning, period: Any = None) -> LowerBound:
     """Return the cost model that the options of `Learning` describe.
 
-    A kernel that is fitted takes contexts with a `period` for circles; one that is given says so itself.
+    With ``kernel="auto"``, contexts with a `period` are circles; a kernel that you give has its own `context_period`.
     """
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem must be a Problem, such as hc.Problem([0, 1, 2]), got {plain(problem)!r}")
     options = dict(learning)
-    unknown = set(options) - set(Learning.__annotations__)
+    unknown = sorted(set(options) - set(Learning.__annotations__))
     if unknown:
+        near = get_close_matches(unknown[0], list(Learning.__annotations__), n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
         raise InvalidInput(
-            f"option {sorted(unknown)[0]!r} is not known; a learning policy takes {sorted(Learning.__annotations__)}"
+            f"option {unknown[0]!r} is not known{hint}; in addition to its own options a learning policy takes "
+            f"{', '.join(sorted(Learning.__annotations__))}"
         )
     bounds = {
         name: options.pop(name) for name in ("width", "every", "maximise", "guard", "interval_map") if name in options
@@ -271,7 +297,7 @@ def named(
     options: Mapping[str, Any],
     explanation: str = "",
 ) -> Policy:
-    """Return a policy of the table, called as the table says; `options` are those that it was made with."""
+    """Return a policy with its label from the registry; `options` are those that it was made with."""
     return Policy(registry.label_of(name), rule, costs, problem, (name, dict(options)), explanation)
 
 
@@ -284,16 +310,20 @@ def gp_md(
     tree_seed: int | None = None,
     **learning: Unpack[Learning],
 ) -> Policy:
-    """GP-MD, the paper's algorithm: lower bounds of a Gaussian process fed into mirror descent on a tree.
+    """GP-MD, the paper's algorithm: mirror descent on a tree follows the lower bounds of a Gaussian process.
 
     Parameters
     ----------
-    tau, kappa
-        Parameters of the tree and of the descent.
+    problem
+        The actions, and what moving between them costs.
+    tau
+        Factor, above 4, by which an edge of the tree weighs at least more than the edges below it.
+    kappa
+        Eagerness of the descent, at least 1; larger values move sooner.
     tree, tree_seed
-        A given tree, or the seed of a random one; by default it is drawn from the run's seed.
+        The tree itself, or the seed that draws it; by default the run's seed draws it.
     learning
-        See `Learning`.
+        Options of the model, see `Learning`.
 
     Examples
     --------
@@ -310,7 +340,7 @@ def gp_md(
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
-    """CGP-LCB: the action of least lower bound, wherever it is.
+    """CGP-LCB: the action with the lowest bound, whatever the move costs.
 
     Examples
     --------
@@ -346,7 +376,7 @@ def md_known(
     tree_seed: int | None = None,
     maximise: bool = False,
 ) -> Policy:
-    """MD-Known: the rule of GP-MD, shown the true costs.
+    """MD-Known: the rule of GP-MD, which sees the true costs. Parameters are those of `gp_md`.
 
     Examples
     --------
@@ -375,7 +405,7 @@ def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
 
 
 def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
-    """Stay where the run begins.
+    """Stay at the action where the run begins.
 
     Examples
     --------
@@ -388,7 +418,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
 
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
-    """Always one action: the one of least mean cost in the history.
+    """Always one action: the action with the lowest mean cost in the history.
 
     Examples
     --------

@@ -1,20 +1,20 @@
-"""What we would run ourselves: `recommended` looks at what it is given, fits what it needs, plans, and hedges.
+"""The policy that we would run ourselves: `recommended` looks at its arguments, fits what it needs, plans, and hedges.
 
 ==============================  ======================================================================================
 given                           chosen
 ==============================  ======================================================================================
 the problem alone               the planner; kernel, noise and prior mean are fitted as measurements come in
 kernel, noise, prior mean       the planner with these
-history                         what is not given is fitted to it, and again as measurements come in; all of it is
-                                learned, and the best fixed action in it stands by as an expert
+history                         the planner, which learns it; what is not given is fitted to it, and again as
+                                measurements come in; the best fixed action in it becomes an expert
 ``time=True``                   contexts are times: plan over what the model predicts for the next rounds
 ==============================  ======================================================================================
 
-The planner (or the plan over time) is the first expert of a hedge, GP-MD with width 1 the second; both look at one
-model, so that nothing is learned twice. Where the kernel is fitted the plan hopes for less than where it is given, as
-the model may be wrong in more than it says; the promise doubts as much as ever. Where `max_step` is given the plan is
-alone, since a change of experts might be a larger step. All of them are followed under a promise against a baseline,
-unless ``at_most=None``; see `holdcourse.deciding.promise`.
+The planner (or the plan over time) is the first expert of a hedge, and GP-MD with width 1 the second. Both use one
+model, so that nothing is learned twice. If the kernel is fitted, the plan is less optimistic than with a kernel that is
+given, because the model may be wrong by more than it says; the promise is as cautious as with a given kernel. If
+`max_step` is given, the plan runs alone, because a change of experts might be a larger step. Unless ``at_most=None``,
+the policy keeps a promise against a baseline; see `holdcourse.deciding.promise`.
 """
 
 from __future__ import annotations
@@ -80,32 +80,34 @@ def recommended(
 
     Parameters
     ----------
+    problem
+        The actions, and what moving between them costs.
     history
         Past measurements: a `History` or (action, context, measurement) triples.
     time
-        Contexts are times that never return. Needs a kernel, or a history to fit one to. Its model predicts the rounds
-        to come itself, and `ask` refuses a forecast: to use one, describe the round by contexts that return (the hour
-        of day with ``period=24``) and forecast these, or write a cost model that has
+        Whether contexts are times, which never return. Needs a kernel, or a history to fit one to. The model then
+        predicts future rounds itself, and `ask` refuses a forecast. To use a forecast, describe the round by contexts
+        that return (the hour of day with ``period=24``) and forecast these, or write a cost model that has
         `costs_at_outlook`.
     interval
-        Time between two rounds, where contexts are times.
+        Time between two rounds, if contexts are times.
     context_scale, period, max_step, max_step_cost
         As in `planner`; `context_scale` and `period` are not for contexts that are times.
     fixed_setting
-        A setting whose constant use is one of the experts; by default the best one in the history, if there is one.
+        A setting whose constant use is one of the experts; by default the best setting in the history, if there is one.
     baseline
-        What would happen without us: a fixed setting, "history" for the best fixed setting of the history, or a policy
-        such as the operators' own rule; None: staying where the run begins, or the episode.
+        What would run without us: a fixed setting, "history" for the best fixed setting of the history, or a policy
+        such as the operators' own rule; None: staying at the start of the run, or of the episode.
     at_most
-        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and where
-        moves cost more than half a round, in advance what 35 of them cost; None: no promise. See
-        `holdcourse.deciding.promise` for how it is kept.
+        Largest share of the baseline's bill by which the bill, movement included, may exceed it. "auto": 0.02, plus
+        the cost of 35 moves in advance if a move costs more than half a round. None: no promise. How the promise is
+        kept: `holdcourse.deciding.promise`.
     budget
-        What may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
+        Amount that may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
     fixed_setting_index, baseline_index
-        The same settings by their index.
+        Index of the setting, instead of `fixed_setting` or `baseline`.
     learning
-        See `Learning`; what is not given is fitted.
+        Options of the model, see `Learning`; options that you leave out are fitted.
 
     Examples
     --------

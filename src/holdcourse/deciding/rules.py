@@ -1,17 +1,20 @@
-"""Rules: from a view of the round to an action.
+"""Rules: they turn a view of the round into an action.
 
-A rule is frozen. What it remembers is a `RuleState`, handed in and out: `begin` and `step` are pure functions, so a
-decision can be taken again, saved, and undone. Rules know nothing of where the costs come from; those that plan may
-ask the view's `model` about other contexts, as the protocols in `holdcourse.learning.costs` declare.
+A rule is frozen. What it remembers is a `RuleState`, which goes in and comes out: `begin` and `step` are pure
+functions, so a decision can be repeated, saved, and undone. Rules do not know where the costs come from. A rule that
+plans may ask the view's `model` about other contexts, as the protocols in `holdcourse.learning.costs` declare.
 
-A `Rule` is what a policy holds, or a `RuleMaker` where it depends on the run's seed. A rule that keeps what it knows
-when it is moved is a `ResumableRule`; one for which the start of an episode is something else than that is an
-`EpisodicRule`; one that cannot work with every cost model says so as a `DemandingRule`; one
-that knows how far apart its rounds are is a `TimedRule`; one whose arms need not all learn from a round is
-`TakingTurns`.
+A policy holds a `Rule`, or a `RuleMaker` if the rule depends on the run's seed. A rule with additional abilities
+declares them by a protocol:
 
-Random numbers belong to a round: each is the first one of Philox(key=seed, counter=[0, round, lane, 0]), the same as
-numpy's generator of that name gives, without the 40 microseconds that making one takes. Nothing has to be remembered
+- `ResumableRule`: keeps what it knows when somebody else moves the machine;
+- `EpisodicRule`: distinguishes the start of an episode from such a move;
+- `DemandingRule`: needs a cost model with certain abilities;
+- `TimedRule`: knows how long a round is;
+- `TakingTurns`: has two arms, which need not both learn from a round.
+
+Random numbers belong to a round: each is the first number of Philox(key=seed, counter=[0, round, lane, 0]), as numpy's
+generator of that name gives it, without the 40 microseconds that making a generator takes. Nothing has to be remembered
 between rounds, so a run can be resumed anywhere.
 
 Examples
@@ -21,7 +24,7 @@ Examples
 >>> rule = hc.rules.Proximal(hc.Problem([0.0, 0.5, 1.0]), weight=1.0)
 >>> state = rule.begin(action=0, seed=0)
 >>> view = hc.rules.View(costs=np.array([1.0, 0.8, 0.1]), context=None, allowed=np.ones(3, dtype=bool))
->>> rule.step(state, view).action  # 0.1 there and 1.0 for the move, against 1.0 here
+>>> rule.step(state, view).action  # staying costs 1.0; action 2 costs 0.1, and 1.0 for the move
 0
 """
 
@@ -52,7 +55,7 @@ _KEY_STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 
 
 def uniform(seed: int, round: int, lane: int = 0) -> float:  # noqa: A002
-    """Return a number from [0, 1); `lane` tells apart the numbers that different parties draw in one round."""
+    """Return a number from [0, 1); different parties draw from different lanes, so that their numbers differ."""
     # Philox4x64-10. numpy counts up before the first block, hence the 1.
     c0, c1, c2, c3 = 1, round, lane, 0
     k0, k1 = seed, 0
@@ -73,18 +76,18 @@ class View:
     Attributes
     ----------
     costs
-        Cost of every action, shape (n,); +inf where it is not allowed.
+        Cost of every action, shape (n,); +inf for an action that is not allowed.
     context
         The context as the user gave it.
     allowed
-        Which actions may be chosen, shape (n,).
+        Which actions may be chosen: booleans, shape (n,).
     forecast
-        Contexts expected in the next rounds, if anybody said so.
+        Contexts expected in the next rounds; None if there is no forecast.
     model
-        What can be asked about other contexts, for rules that plan; None if there is nothing to ask.
+        The cost model, which rules that plan ask about other contexts; None if there is none.
     at
-        The action that was really played last, where it may be another one than the rule's: an expert of a hedge goes
-        its own way. None: the rule's.
+        The action that was really played last, if it may differ from the rule's own, as for an expert of a hedge.
+        None: the rule's own.
     """
 
     costs: Array
@@ -102,13 +105,13 @@ class RuleState:
     Attributes
     ----------
     action
-        Where the rule is. Limits may keep the machine elsewhere; the rule's own probabilities stay right.
+        The rule's present action. Limits may keep the machine elsewhere; the rule's own probabilities stay right.
     round
-        How many rounds it has decided.
+        Number of rounds that the rule has decided. Each `step` adds 1.
     seed
         Key of the random stream: round t draws from Philox(key=seed, counter=[0, t, 0, 0]).
     arrays
-        What this rule remembers, by name.
+        Arrays that this rule remembers, by name.
     """
 
     action: int
@@ -206,11 +209,24 @@ class Restraint:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A decision: the state after it, and the probability that each action had, shape (n,).
+    """A decision of a rule.
 
-    A rule with more to say about it than these tell puts that into `words`, one or two sentences. What it is expected
-    to cost more than the rule's plan, in order to find something out, is its `excess`. `turn` is whose turn it is, in a
-    trial; `prospect` what a plan weighed, and `restraint` why a wish was not followed.
+    Attributes
+    ----------
+    state
+        The state after the decision; its `action` is the action chosen.
+    probabilities
+        Probability that each action had, shape (n,).
+    words
+        One or two sentences about the decision, if the rule has more to say.
+    excess
+        What the decision is expected to cost more than the rule's plan, in order to learn something.
+    turn
+        Whose turn it is in a trial.
+    prospect
+        What a plan compared.
+    restraint
+        Why a rule did not get what it wanted.
     """
 
     state: RuleState
@@ -229,7 +245,7 @@ class Choice:
 
 @runtime_checkable
 class Rule(Protocol):
-    """Decides round by round, by pure functions: from a state and what the round shows to an action and a new state."""
+    """What decides, round by round. Its functions are pure: a state and a view give an action and a new state."""
 
     @property
     def problem(self) -> Problem:
@@ -237,11 +253,11 @@ class Rule(Protocol):
         ...
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002 - the word of the field
-        """Start, or start again, at an action."""
+        """Return the state at the start, or after a restart, at an action; `round` is the number of the next round."""
         ...
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Decide one round."""
+        """Decide one round. Nothing that goes in may be changed; the new state counts one round more."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -251,7 +267,7 @@ class Rule(Protocol):
 
 @runtime_checkable
 class RuleMaker(Protocol):
-    """Makes the rule of a run from the run's seed; for rules that hold something random, such as a tree."""
+    """What makes the rule of a run from the run's seed, for rules that contain something random, such as a tree."""
 
     def rule_for(self, seed: int) -> Rule:
         """Return the rule of the run with this seed."""
@@ -264,29 +280,32 @@ class RuleMaker(Protocol):
 
 @runtime_checkable
 class ResumableRule(Rule, Protocol):
-    """A rule that keeps what it knows when somebody moves it; at a new episode too, if it is no `EpisodicRule`."""
+    """A rule that keeps what it knows when somebody else moves the machine.
+
+    It also keeps it at the start of an episode, unless it is an `EpisodicRule`.
+    """
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Return the state elsewhere, with what is known."""
+        """Return the state at another action, with what the rule knows."""
         ...
 
 
 @runtime_checkable
 class EpisodicRule(Rule, Protocol):
-    """A rule to which the start of an episode is something else than being moved.
+    """A rule that distinguishes the start of an episode from a move by somebody else.
 
-    Who is moved did not play the last round as it was decided, and may take it back. At the start of an episode the
-    last round was played, and counts.
+    If somebody else moved the machine, the last round was not played as the rule decided it, and the rule may take it
+    back. At the start of an episode the last round was played, and counts.
     """
 
     def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
-        """Return the state at the start of an episode, with what is known; `at` is that of a `View`."""
+        """Return the state at the start of an episode, with what the rule knows; `at` is as in a `View`."""
         ...
 
 
 @runtime_checkable
 class DemandingRule(Protocol):
-    """A rule, or a maker of rules, that needs more of the cost model than `Costs` declares."""
+    """A rule, or a maker of rules, that needs a cost model with more methods than `Costs` has."""
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -296,25 +315,25 @@ class DemandingRule(Protocol):
 
 @runtime_checkable
 class TimedRule(Protocol):
-    """A rule that knows how far apart its rounds are."""
+    """A rule that knows how long a round is."""
 
     @property
     def interval(self) -> float | None:
-        """The hours from one round to the next; None if nobody said."""
+        """Hours from one round to the next; None if unknown."""
         ...
 
 
 @runtime_checkable
 class TakingTurns(Rule, Protocol):
-    """A rule of two arms that take turns, and of which only one may learn from a round."""
+    """A rule with two arms that take turns. It may let only one of them learn from a round."""
 
     def learn_alone(self, model: Any, arm: int, action: int, context: Any, measurement: float) -> float | None:
-        """Let one arm alone learn; returns the weight that the first one gave to it, None if it learned none."""
+        """Let one arm alone learn. Returns the weight that the first arm gave the measurement; None if it did not."""
         ...
 
 
 def resumed(rule: Rule, state: RuleState, action: int) -> RuleState:
-    """Return the state of a rule that somebody moved: with what it knows where it can resume, begun again where not."""
+    """Return a rule's state after somebody else moved it. It keeps what it knows if it can resume, else it restarts."""
     if isinstance(rule, ResumableRule):
         return rule.resume(state, action)
     return rule.begin(action, state.seed, state.round)
@@ -372,7 +391,7 @@ class MirrorDescent:
 
 @dataclass(frozen=True, eq=False)
 class Greedy:
-    """The cheapest action, wherever it is: the paper's argmin, on a tie the lowest index."""
+    """The cheapest action, whatever the move costs: the paper's argmin; in a tie, the lowest index."""
 
     problem: Problem
 
@@ -385,7 +404,7 @@ class Greedy:
         return self.take(state, int(np.argmin(view.costs)))
 
     def take(self, state: RuleState, cheapest: int) -> Choice:
-        """Choose the cheapest action where somebody has found it already."""
+        """Choose the cheapest action, which the caller has found already."""
         return _certain(self.problem.n, state, cheapest)
 
     def describe(self) -> dict[str, Any]:
@@ -395,24 +414,24 @@ class Greedy:
 
 @dataclass(frozen=True, eq=False)
 class Stay:
-    """Stay where it began; if that is not allowed, at the nearest action that is, and back when it is allowed again.
+    """Stay at one action. While that is forbidden, use the nearest action that is allowed.
 
     Parameters
     ----------
     home
-        The action to hold; None: the one it began at.
+        The action to hold; None: the action at which the run began.
     """
 
     problem: Problem
     home: int | None = None
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Remember the place to hold."""
+        """Remember the action to hold."""
         home = action if self.home is None else self.home
         return RuleState(int(action), round, seed, {"home": np.array([home], dtype=np.float64)})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Hold the place, or the nearest one that is allowed."""
+        """Hold the action, or take the nearest one that is allowed."""
         away = self.problem.costs_from(int(state.arrays["home"][0]))
         return _certain(self.problem.n, state, _least(np.where(view.allowed, away, np.inf), state.action))
 
@@ -423,7 +442,7 @@ class Stay:
 
 @dataclass(frozen=True, eq=False)
 class Proximal:
-    """The least sum of cost and `weight` times the movement there."""
+    """The action with the lowest sum of its cost and `weight` times the cost of moving there."""
 
     problem: Problem
     weight: float = 1.0
@@ -438,7 +457,7 @@ class Proximal:
         return RuleState(int(action), round, seed, {})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Choose the least sum of cost and weighted way."""
+        """Choose the action with the lowest sum of its cost and the weighted cost of moving there."""
         return _certain(
             self.problem.n,
             state,
@@ -461,11 +480,11 @@ class WorkFunction:
         return offline.movement(self.problem)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Start with the work function of no rounds: the way from the action."""
+        """Start with the work function before the first round: the cost of moving from the action."""
         return RuleState(int(action), round, seed, {"work": self._moves.row(int(action))})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Serve where the work function and the way there are least."""
+        """Choose the action with the lowest sum of the work function and the cost of moving there."""
         work, action = offline.work_function_step(state.arrays["work"], view.costs, state.action, self._moves)
         work = work - work.min()  # only differences matter; the numbers stay small over months
         return _certain(self.problem.n, replace(state, arrays={"work": work}), action)
@@ -486,7 +505,7 @@ def tree_digest(tree: Tree) -> str:
 
 
 def _least(costs: Array, here: int) -> int:
-    """Return the action of least cost; on a tie the present one, then the lowest index."""
+    """Return the action of least cost; in a tie the present action, then the lowest index."""
     action = int(np.argmin(costs))
     return here if costs[here] == costs[action] else action
 

@@ -17,6 +17,7 @@ from holdcourse.deciding.registry import label_of
 from holdcourse.errors import MissingExtra
 from holdcourse.experiments.comparison import EASY, HARD, Comparison
 from holdcourse.experiments.plant_comparison import PlantComparison, PlantLine
+from holdcourse.experiments.results import plus_minus, without_nan
 from holdcourse.experiments.runs import CLAIRVOYANT
 from holdcourse.experiments.style import SETTINGS, blank, drawing, line_of, save, shared_legend
 from holdcourse.tables.spreadsheet import write_rows
@@ -37,12 +38,16 @@ def groups(found: Comparison) -> dict[str, Comparison]:
 def cells_as_values(found: Comparison) -> dict[str, Any]:
     """Give programs every cell, and a line for each policy and group of cells."""
     lines = [{"group": title, **asdict(line)} for title, part in groups(found).items() for line in part.lines()]
-    return {"seeds": list(found.seeds), "lines": lines, "cells": found.cell_rows()}
+    return {
+        "seeds": list(found.seeds),
+        "lines": [without_nan(line) for line in lines],
+        "cells": [without_nan(row) for row in found.cell_rows()],
+    }
 
 
 def write_cells(found: Comparison, out: Path, say: Callable[[str], None] = lambda line: None) -> None:
-    """Write `cells.csv`, `table.md` for a page, and a figure where matplotlib is there."""
-    _write_rows(found.cell_rows(), out / "cells.csv")
+    """Write `cells.csv`, `table.md` for a page, and a figure if matplotlib is installed."""
+    _write_rows([without_nan(row) for row in found.cell_rows()], out / "cells.csv")
     archive.write_file(out / "table.md", cells_markdown(found).encode())
     try:
         save(picture(found), out / "figures", "compare")
@@ -57,8 +62,9 @@ def cells_markdown(found: Comparison) -> str:
         processes = list(dict.fromkeys(process for process, _ in part.cells))
         rows = [["policy", "mean", f"to {label_of(found.policies[0])}", *processes]]
         for line, means in zip(part.lines(), part.means, strict=True):
-            apart = f"{line.difference:+.3f} ± {line.difference_error:.3f}" if line.policy != found.policies[0] else ""
-            row = [label_of(line.policy), f"{line.mean:.3f} ± {line.error:.3f}", apart]
+            apart = f"{line.difference:+.3f}{plus_minus(line.difference_error, 3)}"
+            apart = apart if line.policy != found.policies[0] else ""
+            row = [label_of(line.policy), f"{line.mean:.3f}{plus_minus(line.error, 3)}", apart]
             rows.append(row + [" ".join(means_of_process(part, means, process)) for process in processes])
         pages.append(_page(rows))
     return "\n\n".join(pages) + "\n"
@@ -106,12 +112,12 @@ def _panel(ax: Any, process: str, rows: list[dict[str, Any]], policies: Sequence
 
 def plants_as_values(found: PlantComparison) -> dict[str, Any]:
     """Give programs a line for each policy on each plant, and on all of them."""
-    return {"seeds": list(found.seeds), "lines": [asdict(line) for line in found.every_line]}
+    return {"seeds": list(found.seeds), "lines": [without_nan(asdict(line)) for line in found.every_line]}
 
 
 def write_plants(found: PlantComparison, out: Path) -> None:
     """Write `worlds.csv`, with every line, and `table.md` for a page."""
-    _write_rows([asdict(line) for line in found.every_line], out / "worlds.csv")
+    _write_rows([without_nan(asdict(line)) for line in found.every_line], out / "worlds.csv")
     archive.write_file(out / "table.md", plants_markdown(found).encode())
 
 
@@ -121,8 +127,13 @@ def plants_markdown(found: PlantComparison) -> str:
     worlds = [["world", *map(plant_label, found.policies)]]
     for world in found.worlds:
         lines = [found.line(name, world) for name in found.policies]
-        worlds.append([world, *(f"{percent(line.mean)} ± {100 * line.error:.1f}" for line in lines)])
+        worlds.append([world, *(f"{percent(line.mean)}{plus_minus(100 * line.error, 1)}" for line in lines)])
     return f"{_page(overall)}\n\n{_page(worlds)}\n"
+
+
+def seeds_in_words(what: str, seeds: Sequence[int]) -> str:
+    """Return which seeds a comparison has: "landscape 100", or "landscapes 100 to 107"."""
+    return f"{what} {seeds[0]}" if len(seeds) == 1 else f"{what}s {seeds[0]} to {seeds[-1]}"
 
 
 def plant_label(policy: str) -> str:
@@ -137,7 +148,7 @@ def percent(share: float) -> str:
 
 def plant_cells(line: PlantLine) -> Sequence[str]:
     """A line in percent: mean, its error, worst run, first week, share of runs that paid 2 % more than staying."""
-    bill = percent(line.mean), f"{100 * line.error:.1f}", percent(line.worst)
+    bill = percent(line.mean), plus_minus(100 * line.error, 1).removeprefix(" ± "), percent(line.worst)
     return *bill, percent(line.first_week), f"{100 * line.harmed:.0f}"
 
 

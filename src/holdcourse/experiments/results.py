@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ QUANTITIES = ("total", "service", "movement", "net", "regret")
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean over runs, and its standard error (0 for a single run)."""
+    """Mean over runs, and its standard error (NaN for a single run)."""
 
     experiment: str
     rho: float
@@ -159,8 +159,18 @@ class Results:
 
 
 def standard_error(values: Array) -> float:
-    """Return the standard error of the mean; 0 for a single value, which tells none."""
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+    """Return the standard error of the mean; NaN for a single value, whose error nobody can know."""
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+def plus_minus(error: float, digits: int) -> str:
+    """Return " ± error" as text; nothing if the error is unknown."""
+    return "" if math.isnan(error) else f" ± {error:.{digits}f}"
+
+
+def without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row for JSON and CSV, with None for an unknown error."""
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
 
 
 def _scene(row: Row) -> tuple[Any, ...]:
@@ -252,7 +262,7 @@ class Grid:
     def as_json(self) -> dict[str, Any]:
         """Return the grid in JSON values, for programs."""
         rows = [
-            {"rho": rho, "policy": name, "mean": mean, "standard_error": error}
+            without_nan({"rho": rho, "policy": name, "mean": mean, "standard_error": error})
             for rho, row in self.cells.items()
             for name, (mean, error) in row.items()
         ]
@@ -289,7 +299,7 @@ def digits_of(largest: float) -> int:
 
 def mean_rows(results: Results) -> list[dict[str, Any]]:
     """Return all means as flat rows, for programs."""
-    return [asdict(mean) for mean in results.means()]
+    return [without_nan(asdict(mean)) for mean in results.means()]
 
 
 def _statistics(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
@@ -299,4 +309,4 @@ def _statistics(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, f
 def _cell(pair: tuple[float, float] | None, digits: int, errors: bool) -> str:
     if pair is None:
         return ""
-    return f"{pair[0]:.{digits}f}" + (f" ± {pair[1]:.{digits}f}" if errors else "")
+    return f"{pair[0]:.{digits}f}" + (plus_minus(pair[1], digits) if errors else "")

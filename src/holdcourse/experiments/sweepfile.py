@@ -19,10 +19,10 @@ from holdcourse.mistakes import first_in_words, read_toml, spelled
 
 EXAMPLE = """# Policies against each other on a problem of your own. Run: holdcourse sweep this.toml --out results
 name = "pump"            # in tables
-rounds = 200             # decisions of a run
+rounds = 200             # decisions in a run
 rho = [0.5, 1.0, 2.0]    # weight of the service cost against the movement cost
 starts = "random"        # or "all", or a list of action numbers, counted from 0
-repetitions = 2          # with other trees, draws and noise
+repetitions = 2          # runs of each policy, with other trees, draws and noise
 seed = 0
 
 [actions]                # one of: values, grid, file (CSV), count
@@ -32,15 +32,15 @@ values = [20, 25, 30, 35, 40, 45, 50]    # speeds in Hz
 [movement]               # what a change costs
 metric = "cityblock"     # or "euclidean", "chebyshev"; or matrix = [[...], ...], file = "moves.csv",
 scale = 0.05             # or function = "my_module:cost" (from, to)
-fixed_cost = 0.2         # of every change, however small
+fixed_cost = 0.2         # price of every change, however small
 
-[contexts]               # what is seen before each decision; one of: values, file (CSV), count
+[contexts]               # what a policy sees before each decision; one of: values, file (CSV), count
 values = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]    # demand in percent
 process = "daily"        # or "iid", "walk", "blocks", "alternating", "recorded" (in the order given)
 
-[costs]                  # of each action in each context; one of: table, file, function, random
-noise_std = 0.05         # of a measurement
-[costs.random]           # functions drawn at random: how would policies fare on problems like this?
+[costs]                  # cost of each action in each context; one of: table, file, function, random
+noise_std = 0.05         # standard deviation of a measurement
+[costs.random]           # functions drawn at random: how good are policies on problems like this?
 functions = 3
 action_lengthscale = 10.0
 context_lengthscale = 30.0
@@ -48,7 +48,7 @@ context_lengthscale = 30.0
 [learner]
 kernel = "known"         # the one that random costs are drawn from; "auto": fitted as data come in; or a table:
 # kernel = { kind = "rbf", action_lengthscale = 10.0, context_lengthscale = 30.0, variance = 1.0 }
-width = 2.0              # of the confidence bounds
+width = 2.0              # width of the confidence bounds, in standard deviations
 
 [[policies]]
 name = "recommended"
@@ -65,10 +65,10 @@ name = "md-known"
 [[policies]]
 name = "stationary"
 
-# [[policies]]           # one of your own: called with the problem and its options, returns a holdcourse Policy
+# [[policies]]           # your own function: takes the problem and its options, returns a holdcourse Policy
 # name = "mine"
 # source = "my_policy.py:make"    # or "my_package.my_module:make"; an entry point needs no source
-# options = { caution = 2.0, learning = true }    # learning: hand it what learners know, as keyword arguments
+# options = { caution = 2.0, learning = true }    # learning: also pass what learners know, as keyword arguments
 """
 
 

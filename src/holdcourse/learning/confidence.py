@@ -1,4 +1,4 @@
-"""How wide bounds are, and what to make of measurements far outside them."""
+"""The width of bounds, and a guard against measurements far outside them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TheoryWidth:
     Parameters
     ----------
     norm_bound
-        B: the norm of the cost function, less its prior mean, in the kernel's space is at most this.
+        B: an upper bound on the norm of the cost function, less its prior mean, in the kernel's space.
     delta
-        The bound fails with at most this probability.
+        Largest probability with which some bound may fail, over all rounds, actions and contexts together.
 
     Examples
     --------
@@ -57,9 +57,13 @@ class TheoryWidth:
 
 @dataclass(frozen=True)
 class OutlierGuard:
-    """Bounds the influence of measurements far from what is predicted (Huber's rule).
+    """A limit on the influence of measurements far from their prediction (Huber's rule).
 
-    A measurement further than `deviations` predicted deviations off counts as if it were that far off.
+    Parameters
+    ----------
+    deviations
+        A measurement that is more than this many predicted standard deviations from its prediction counts as if it
+        were exactly that far away.
 
     Examples
     --------

@@ -117,7 +117,7 @@ class Estimate:
     Attributes
     ----------
     costs
-        What the rule minimises: lower bounds, or the costs themselves where they are known.
+        What the rule minimises: lower bounds, or the costs themselves if they are known.
     expected
         Expected service cost of each action.
     mean, std
@@ -140,28 +140,28 @@ class Costs(Protocol):
 
 @runtime_checkable
 class OptimisticCosts(Costs, Protocol):
-    """Costs that are hopeful where they are uncertain, and can be asked how much of that is hope."""
+    """Lower bounds of costs, which can also be computed with less optimism."""
 
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
-        """Costs with `optimism` times the usual hope, (k, n): 1 gives those of `costs_at`, 0 expected costs."""
+        """Costs with `optimism` times the usual optimism, (k, n): 1 gives those of `costs_at`, 0 the expected costs."""
         ...
 
 
 @runtime_checkable
 class SelectiveCosts(Costs, Protocol):
-    """Costs of which some actions can be asked alone, for less than all of them take."""
+    """Costs that can be computed for some actions alone, in less time than for all."""
 
     def costs_of(self, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float) -> Array:
-        """Costs of m actions in each of k contexts, with `optimism` times the usual hope; (k, m)."""
+        """Costs of m actions in each of k contexts, with `optimism` times the usual optimism; (k, m)."""
         ...
 
 
 @runtime_checkable
 class LowestCosts(Costs, Protocol):
-    """Costs of which the lowest can be found without computing all of them."""
+    """Costs whose lowest one can be found without computing all of them."""
 
     def lowest(self, context: Any, allowed: NDArray[np.bool_] | None = None) -> Lowest:
-        """The allowed action of lowest cost in this context, and of how many it was computed."""
+        """Find the allowed action of lowest cost in this context, and say how many costs were computed."""
         ...
 
 
@@ -172,14 +172,14 @@ class Outlook:
     Attributes
     ----------
     values
-        Forecast of every action's measurement at each of the times, (k, n); NaN where nothing was said.
+        Forecast of every action's measurement at each of the times, (k, n); NaN if there is no forecast.
     leads
-        How many rounds before its time each was said, (k,); 0 where nothing was said.
+        Number of rounds between each forecast and its time, (k,); 0 if there is no forecast.
     std
-        The forecaster's own deviation, (k,); NaN where none was given.
+        Standard deviation that the forecaster states, (k,); NaN if there is none.
     said
-        One row per past round, newest first: its time, the action chosen, and what had been forecast for that action
-        1, 2, ... rounds before; (rounds, 2 + leads), NaN where nothing was.
+        One row per past round, newest first: its time, the action chosen, and the forecasts for that action made 1,
+        2, ... rounds before; (rounds, 2 + leads), NaN if there was none.
 
     Examples
     --------
@@ -199,19 +199,19 @@ class Outlook:
 
 @runtime_checkable
 class ForecastCosts(Costs, Protocol):
-    """Costs that can take forecasts of what will be measured into account."""
+    """Costs that can take forecasts of future measurements into account."""
 
     def costs_at_outlook(self, contexts: ArrayLike, outlook: Outlook) -> Array:
-        """Costs given what forecasts say of each of the k contexts, (k, n)."""
+        """Costs in each of k contexts, given the forecasts for them, (k, n)."""
         ...
 
 
 @runtime_checkable
 class SettledCosts(Costs, Protocol):
-    """Costs of which the model knows what they are in the long run."""
+    """Costs whose long-run values the model knows."""
 
     def settled_costs(self) -> Array:
-        """What settling at each action after a plan costs more than at the best one, all together; (n,)."""
+        """Additional cost of settling at each action after a plan, compared with the best action; (n,)."""
         ...
 
 
@@ -220,27 +220,27 @@ class ExpertCosts(Costs, Protocol):
     """Costs as each of several experts sees them."""
 
     def of_expert(self, expert: int) -> Costs | None:
-        """The costs of one expert; None where these are the ones that are shown in the round."""
+        """The costs of one expert; None if they are the costs shown in the round."""
         ...
 
     def expected_at(self, contexts: ArrayLike) -> Array | None:
-        """Expected costs by which experts are judged, (k, n); None where these are the ones shown in the round."""
+        """Expected costs by which experts are judged, (k, n); None if they are the costs shown in the round."""
         ...
 
 
 @runtime_checkable
 class Gains(Protocol):
-    """A model that says whether what it is told and shown are gains instead of costs."""
+    """A model that says whether its measurements are gains instead of costs."""
 
     @property
     def maximise(self) -> bool:
-        """Whether measurements and costs shown are gains, of which more is better."""
+        """Whether measurements and shown costs are gains, so that more is better."""
         ...
 
 
 @runtime_checkable
 class Noise(Protocol):
-    """A model that says how noisy it believes measurements to be."""
+    """A model that says how noisy it assumes measurements to be."""
 
     @property
     def noise_variance(self) -> float | None:
@@ -250,17 +250,17 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a model stands to what it was told.
+    """How well a model agrees with the measurements that it was told.
 
     Attributes
     ----------
     widening
-        Factor by which its bands are wider than it would make them by itself, because measurements fell outside more
-        often than they should; 1: they did not.
+        Factor by which the model widens its bands, because measurements fell outside them more often than they should;
+        1: it does not widen them.
     set_aside
-        How many of the measurements kept are not believed.
+        Number of stored measurements that the model does not trust.
     changes
-        How often it forgot what it was told, because that was no longer true.
+        Number of times that the model discarded its measurements, because the costs had changed.
     """
 
     widening: float
@@ -270,45 +270,45 @@ class Calibration:
 
 @runtime_checkable
 class Judging(Protocol):
-    """A model that asks of every measurement how far it can be believed."""
+    """A model that judges how far it can trust each measurement."""
 
     def calibration(self) -> Calibration | None:
-        """How it stands to what it was told; None if it believes all."""
+        """How well the model agrees with its measurements; None if it trusts them all."""
         ...
 
     def doubted(self) -> frozenset[Told] | None:
-        """Of the measurements kept, those not believed: action, context, measurement; None if it believes all."""
+        """Stored measurements that the model does not trust: action, context, measurement; None if it trusts all."""
         ...
 
 
 @runtime_checkable
 class Counting(Protocol):
-    """A cost model that knows of which actions it was told."""
+    """A cost model that knows which actions were measured."""
 
     def tried(self) -> frozenset[int] | None:
-        """Actions that it has learned a measurement of; None if it cannot say."""
+        """Actions with a measurement that the model has learned; None if it cannot say."""
         ...
 
 
 @runtime_checkable
 class Pricing(Protocol):
-    """A model that may be told something else than what a round costs: wind is measured, energy is paid."""
+    """A model that may learn something other than the cost of a round: wind speed is measured, energy is paid."""
 
     def price(self) -> Callable[[float], float] | None:
-        """Say what a round cost in which this was measured, up to what no action changes; None: what was measured."""
+        """Return the function from a measurement to the cost of its round, up to a constant; None: they are equal."""
         ...
 
 
 @runtime_checkable
 class Profiled(Protocol):
-    """A model of what is measured over height and time, such as wind: it can be told all heights at once."""
+    """A model of something measured over height and time, such as wind; it can learn all heights at once."""
 
     def context_at(self, hours: float) -> float:
         """Give the context of a time, in hours since 1970, UTC."""
         ...
 
     def readings_of(self, heights: ArrayLike, values: ArrayLike) -> list[tuple[int, float]]:
-        """Turn what was measured at some heights into readings of those actions that lie between them."""
+        """Turn measurements at some heights into readings of the actions between these heights."""
         ...
 
     def forecast_of(self, said: Mapping[str, Any], now: float, interval: float) -> list[list[float]]:
@@ -326,7 +326,7 @@ class CostModel(Costs, Protocol):
         ...
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """Costs of every action in this context; `shown` are the true ones, for models that know them."""
+        """Costs of every action in this context; `shown` are the true costs, for models that know them."""
         ...
 
     def learn(self, action: int, context: Any, measurement: float) -> float:

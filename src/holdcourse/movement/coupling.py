@@ -36,7 +36,7 @@ def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Arr
     p, p_next
         Distributions over the actions before and after the round, shape (n,).
     action
-        Where we are. If p gives it probability 0, it is treated as the limit of a vanishing probability.
+        The present action. If its probability in p is 0, the result is the limit for a vanishing probability.
     """
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     check_index(action, tree.n)
@@ -57,7 +57,7 @@ def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: fl
 
 
 def sample_from_states(tree: Tree, q: Array, q_next: Array, action: int, uniform: float) -> int:
-    """Draw as `sample` does, between two states of the mirror descent; in no more time than two paths take.
+    """Draw as `sample` does, between two states of the mirror descent; it visits only the vertices of two paths.
 
     Examples
     --------

@@ -60,22 +60,23 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
         i, j, k = worst_triangle_sampled(matrix, triples, TOLERANCE)
     if i >= 0:
         raise InvalidMetric(
-            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but via {j} only {matrix[i, j]:.6g} + "
-            f"{matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
+            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but going through action {j} costs only "
+            f"{matrix[i, j]:.6g} + {matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}, so the triangle inequality "
+            "is broken; "
             "holdcourse.metric_closure(matrix) gives the cheapest routes, which form a metric",
             (i, j, k),
         )
 
 
 def metric_closure(matrix: ArrayLike) -> Array:
-    """Return the cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
+    """Return the cost of the cheapest route between any two actions: the largest metric nowhere above `matrix`.
 
     Infinite entries mean "no direct move". The result keeps the directions of an asymmetric matrix.
 
     Examples
     --------
     >>> import holdcourse as hc
-    >>> hc.metric_closure([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).tolist()  # from 0 to 2 over 1
+    >>> hc.metric_closure([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).tolist()  # from 0 to 2 through 1
     [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
     """
     routes = checked_square(matrix)

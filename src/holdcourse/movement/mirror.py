@@ -3,8 +3,8 @@
 `step` is a whole round: it descends, and then draws the next action from the optimal coupling (line 13), which
 `holdcourse.movement.coupling` computes between any two distributions.
 
-The state is one array `q` over the tree's vertices: the probability of being below a vertex, given that one is
-below its parent. All functions are pure: they return a new state.
+The state is one array `q` over the tree's vertices: the probability that the action is below a vertex, given that it is
+below the vertex's parent. All functions are pure: they return a new state.
 
 Examples
 --------
@@ -35,9 +35,9 @@ LARGE = 20_000  # actions, above which vertices are stepped side by side; below,
 
 
 def start(tree: Tree, action: int) -> Array:
-    """Return the state of an episode that begins at `action`: certain there.
+    """Return the state at the start of an episode: the probability of `action` is 1.
 
-    Below vertices that cannot be reached the paper's inverse is undefined; there every leaf is equally likely.
+    Below vertices of probability 0 the paper's inverse is undefined; there every leaf is equally likely.
     """
     check_index(action, tree.n)
     q = tree.share.copy()
@@ -52,7 +52,7 @@ def start(tree: Tree, action: int) -> Array:
 
 
 def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array:
-    """Shift probability towards cheap actions for one round, the less the farther they are.
+    """Shift probability towards cheap actions for one round; the farther away they are, the less.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
 def step(
     tree: Tree, q: Array, action: int, costs: ArrayLike, uniform: float, kappa: float = 1.0
 ) -> tuple[int, Array, Array]:
-    """Descend for one round and draw the next action, moving as little as the new probabilities allow.
+    """Descend for one round, and draw the next action with as little movement as the new probabilities allow.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def step(
 
 
 def vertex_probabilities(tree: Tree, q: Array) -> Array:
-    """Return the probability of being below each vertex, shape (vertices,)."""
+    """Return the probability that the action is below each vertex, shape (vertices,)."""
     z: Array = descent.vertex_probabilities(q, tree.parent)
     return z
 

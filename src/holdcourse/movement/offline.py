@@ -326,9 +326,8 @@ def optimal_path(
         How the minimum over all moves is computed; the path does not depend on it.
         "dense" takes every pair; "pruned" skips sources that the triangle inequality rules out; "sweep" runs along
         the axes, for actions on a line, for full grids under "cityblock" and for most grids of knobs; "search" looks
-        for sources in a tree of
-        boxes, for named metrics. The last two need no distance matrix. "auto" is "sweep" where it applies, else
-        "pruned", or "search" for more than 5,000 actions with coordinates.
+        for sources in a tree of boxes, for named metrics. The last two need no distance matrix. "auto" is "sweep" if it
+        applies, else "pruned", or "search" for more than 5,000 actions with coordinates.
 
     Returns
     -------

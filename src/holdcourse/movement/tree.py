@@ -1,7 +1,7 @@
 """Hierarchically separated trees, and the FRT construction that approximates a metric by one.
 
-`d_T >= d` for every pair of actions of every tree, and each edge weighs at most 1/tau of the edge above it; see
-"A tree for the metric" in docs/theory/movement.md.
+The tree's distances are never below the metric's, for every pair of actions and in every tree. Each edge weighs at most
+1/tau of the edge above it. See "A tree for the metric" in docs/theory/movement.md.
 """
 
 from __future__ import annotations
@@ -209,11 +209,20 @@ class Tree:
 
 
 def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
-    """Draw a random tree whose distances dominate the problem's metric and exceed it by O(log n) on average.
+    """Draw a random tree whose distances are never below the problem's metric, and exceed it by O(log n) on average.
 
-    Fakcharoenphol, Rao and Talwar's clustering, without chains and with tight weights, as in docs/theory/movement.md.
-    With a named metric it needs no distance matrix, so a million actions will do. Directed problems use the mean of
-    both directions.
+    The clustering is that of Fakcharoenphol, Rao and Talwar, without chains and with tight weights; see
+    docs/theory/movement.md. With a named metric it needs no distance matrix, so a million actions are possible. For
+    directed costs the metric is the mean of both directions.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    tau
+        Factor, above 4, by which an edge weighs at least more than the edges below it.
+    seed
+        Seed of the tree.
 
     Examples
     --------

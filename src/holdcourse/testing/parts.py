@@ -1,4 +1,4 @@
-"""Check that a tree is one that the theory can work with, and a cost model one to rely on."""
+"""Check a tree against the theory's conditions, and a cost model against its protocol."""
 
 from __future__ import annotations
 
@@ -57,24 +57,26 @@ def check_cost_model(
 ) -> None:
     """Check that a cost model keeps its promises (see `holdcourse.learning.costs.CostModel`).
 
-    Costs have the right shape and are finite or +inf; asking changes nothing; a copy goes its own way; a state brings
-    everything back to the last bit, also in the middle of an episode; wrong input is refused with `InvalidInput` (or
-    another `ValueError`) and changes nothing; `costs_at` says the same as `estimate`; `learn` returns a weight from 0
-    to 1; the description is JSON, is equal for equal models, and does not depend on what was learned. What only some
-    models can do is checked where the model has the method: `costs_at_optimism` gives the costs of `costs_at` at 1 and
-    expected costs at 0, and `costs_at_outlook` those of `costs_at` where no forecast says anything.
+    - Costs have the right shape and are finite or +inf, and `costs_at` agrees with `estimate`.
+    - `estimate` and `costs_at` change nothing, and a copy is independent of its original.
+    - `restore` brings back a saved state to the last bit, also in the middle of an episode.
+    - Wrong input raises `InvalidInput` (or another `ValueError`) and changes nothing.
+    - `learn` returns a weight from 0 to 1.
+    - The description is JSON, is equal for equal models, and does not depend on what was learned.
+    - If the model has them: `costs_at_optimism` gives the costs of `costs_at` at 1 and expected costs at 0, and
+      `costs_at_outlook` without a forecast gives those of `costs_at`.
 
     Parameters
     ----------
     factory
-        Makes the model as it is before the first round; called several times, it makes equal ones.
+        Function that makes the model as it is before the first round; every call makes an equal model.
     problem
-        The actions it is about.
+        The actions of the model.
     contexts
-        At least 4 contexts that may occur, (k,) or (k, d). They are learned in this order and only the last two are
-        asked about, so a model for which contexts are time must be given them in order of time.
+        At least 4 contexts that may occur, (k,) or (k, d). The model learns them in this order and is asked about the
+        last two, so if contexts are times, give them in order of time.
     measure
-        ``measure(action, context)``: what is measured; standard normal numbers by default.
+        Function ``measure(action, context)`` of what is measured; default: standard normal numbers.
     seed
         Seed of the actions tried and the measurements.
     """

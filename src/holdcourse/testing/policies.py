@@ -1,4 +1,4 @@
-"""Check that a policy keeps what a controller promises to its operator."""
+"""Check that a policy keeps what a controller promises its operator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import is_whole
+from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Rule, episode_begun
+from holdcourse.deciding.rules import Choice, Rule, episode_begun
 from holdcourse.errors import HoldcourseError
 from holdcourse.learning.costs import CostModel
 from holdcourse.learning.history import check_contexts
@@ -28,24 +30,37 @@ FASTEST_GROWTH = 4.5  # of the saved state when the rounds double: an exact post
 def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: int = 0, seed: int = 0) -> None:
     """Check that a policy is fit for a `Controller`.
 
-    Rule and cost model have what their protocols declare; decisions are the same for the same seed; a run that is saved
-    and loaded at a random round goes on bit-identically; masks are respected; a new episode begins where it should, and
-    the count of rounds goes on; bad input changes nothing; equal policies have equal fingerprints; and the saved state
-    does not grow beyond what an exact posterior needs.
+    - Rule and cost model have what their protocols declare, and equal policies have equal fingerprints.
+    - `step` returns a `Choice`, advances the count of rounds by one, and changes nothing in the state that it is given.
+    - The same seed gives the same decisions. A run that is saved and loaded at a random round continues bit for bit.
+    - No forbidden action is chosen or has any probability. Wrong input raises an error and changes nothing.
+    - A new episode begins at its start, and the count of rounds continues.
+    - The saved state does not grow faster than that of an exact posterior.
 
     Parameters
     ----------
     factory
-        Makes a new policy each time it is called.
+        Function that makes a new policy each time it is called.
     contexts
         Contexts of the rounds to be played, at least 12, in order; shape (T,) or (T, d).
     start, seed
-        Seed of the controllers. The same seed also drives the masks, costs and measurements of the check.
+        First action, and seed, of the controllers. The seed also determines the masks, costs and measurements.
+
+    Raises
+    ------
+    AssertionError
+        The first check that failed: what differs, and in which round.
     """
+    if not callable(factory):
+        raise AssertionError(
+            f"give a function that makes the policy, such as lambda: hc.gp_md(problem), not the policy itself: "
+            f"got {factory!r}"
+        )
     rounds = _Rounds(factory, check_contexts(contexts, None), seed)
     if len(rounds) < 12:
         raise AssertionError(f"the check needs at least 12 contexts, got {len(rounds)}")
     _check_identity(factory)
+    _check_step(factory(), rounds, start, seed)
     whole, size_halfway, size_at_end = rounds.play(Controller(factory(), start_index=start, seed=seed))
     _check_decisions(whole, rounds)
     again, _, _ = rounds.play(Controller(factory(), start_index=start, seed=seed))
@@ -117,6 +132,39 @@ def _check_identity(factory: Callable[[], Policy]) -> None:
         raise AssertionError("two policies of the same factory have different fingerprints; describe() must not vary")
 
 
+def _check_step(policy: Policy, rounds: _Rounds, start: int, seed: int) -> None:
+    """Check what a `step` returns, and that it leaves the state that it was given as it was."""
+    pilot = Pilot(policy, start, seed)
+    for t in range(4):
+        asked = rounds.question(t)
+        allowed = asked.get("allowed")
+        _, view = pilot.look(asked["context"], allowed, None, asked.get("costs"))
+        state = pilot.state
+        kept = {name: np.array(array) for name, array in state.arrays.items()}
+        choice: Any = pilot.rule.step(state, view)  # somebody wrote it
+        if not isinstance(choice, Choice):
+            raise AssertionError(f"step must return a Choice, got {choice!r} in round {t}")
+        if not (is_whole(choice.action) and 0 <= choice.action < policy.problem.n):
+            raise AssertionError(
+                f"round {t}: the state in the Choice has the action {choice.action!r}, which is not an index from 0 to "
+                f"{policy.problem.n - 1}"
+            )
+        if choice.state.round != state.round + 1:
+            raise AssertionError(
+                f"round {t}: the state in the Choice has the round {choice.state.round}, but must have "
+                f"{state.round + 1}, one more than the state that step was given; otherwise every round draws the "
+                "same random number"
+            )
+        for name, array in kept.items():
+            if not np.array_equal(array, state.arrays[name], equal_nan=array.dtype.kind == "f"):
+                raise AssertionError(
+                    f"round {t}: step changed {name!r} in the state that it was given; return a new array instead, "
+                    "because step may be called twice for one round"
+                )
+        pilot.accept(choice)
+        pilot.learn(choice.action, asked["context"], rounds.problem.read(rounds.costs[t], choice.action), choice.turn)
+
+
 def _check_decisions(decisions: list[Decision], rounds: _Rounds) -> None:
     for t, decision in enumerate(decisions):
         p = decision.probabilities
@@ -126,9 +174,10 @@ def _check_decisions(decisions: list[Decision], rounds: _Rounds) -> None:
         if t % 3 == 0:
             forbidden = ~rounds.masks[t]
             if not rounds.problem.permits(rounds.masks[t], decision.action) or p[forbidden].any():
+                likely = np.flatnonzero(forbidden & (p > 0)).tolist()
                 raise AssertionError(
-                    f"round {t}: action {decision.action} with probabilities {p!r}, though only "
-                    f"{np.flatnonzero(rounds.masks[t]).tolist()} are allowed"
+                    f"round {t}: only the actions {np.flatnonzero(rounds.masks[t]).tolist()} are allowed, but the rule "
+                    f"gave a probability to {likely or [decision.action]}; leave out what view.allowed forbids"
                 )
 
 

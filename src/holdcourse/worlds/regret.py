@@ -1,4 +1,4 @@
-"""How far a run is from what hindsight would have done, and the quantities that the paper's Theorem 1 bounds it by."""
+"""The regret of a run against perfect hindsight, and the quantities in the paper's Theorem 1."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def ratio_to_optimum(run: Run) -> float:
 
 @dataclass(frozen=True)
 class TheoremQuantities:
-    """What the bound of the paper's Theorem 1 is made of. None if something is not known.
+    """The quantities in the bound of the paper's Theorem 1. A field is None if its value is unknown.
 
     The theorem is about the sum over episodes of the (alpha, beta)-regret, for bounds that are frozen within an episode
     (``every="episode"``). It holds up to constants, so these numbers show how a bound grows; they are not bounds.
@@ -70,17 +70,18 @@ class TheoremQuantities:
     actions, rounds, episodes
         n, H (of the longest episode) and N.
     alpha_order, beta_order
-        alpha is of order (log n)^2, beta of order 1.
+        (log n)^2 and 1, the orders of alpha and beta.
     delta
-        The bound fails with at most this probability.
+        Largest probability with which the bound may fail.
     norm_bound
-        B, on the norm of the cost function in the kernel's space.
+        B, a bound on the norm of the cost function, less its prior mean, in the kernel's space.
     information_gain
-        gamma: the gain realised by the measurements of the run, not the largest possible one of the theorem.
+        gamma: the gain that the measurements of the run realised, instead of the theorem's largest possible gain.
     width
         beta_N, as `TheoryWidth` gives it.
     learning_error
-        beta_N * sqrt(N H^2 gamma + H log(H / delta)).
+        beta_N * sqrt(N H^2 gamma + H log(H / delta)), as the theorem is printed; docs/theory/algorithm.md says where
+        its proof differs.
 
     Examples
     --------
@@ -108,14 +109,16 @@ class TheoremQuantities:
 
 
 def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float = 0.05) -> TheoremQuantities:
-    """Theorem 1's quantities for a run.
+    """Compute the quantities in Theorem 1's bound for a run.
 
     Parameters
     ----------
+    run
+        The run, as `simulate` returns it.
     norm_bound
-        B, where one is known; without it there is no width.
+        B, if you know one; without it there is no width.
     delta
-        Allowed probability of failure.
+        Largest probability with which the bound may fail.
 
     Examples
     --------

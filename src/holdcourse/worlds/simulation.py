@@ -1,12 +1,13 @@
 """Run a policy in a world whose true costs are known.
 
-`run_rounds` is the loop of all that runs in a world: every round takes the steps of a `Pilot` (look, decide, accept),
-then a measurement is drawn and learned. The noise comes from a stream of its own, keyed by seed and round
-(`measurement_noise`), so that all policies meet the same noise and a loop of one's own can draw the same measurements.
+`run_rounds` is the loop of everything that runs in a world. Every round takes the steps of a `Pilot` (look, decide,
+accept); then a measurement is drawn, and the pilot learns it. The noise comes from a stream of its own, keyed by seed
+and round (`measurement_noise`). So all policies get the same noise, and your own loop can draw the same measurements.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,7 +47,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 class World(Protocol):
-    """Something to act in. Rounds count from 0 and go on from one episode to the next.
+    """What a policy acts in. Rounds count from 0, and the count continues from one episode to the next.
 
     Examples
     --------
@@ -69,11 +70,11 @@ class World(Protocol):
         ...
 
     def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
-        """True service cost of every action, shape (n,); the same whenever it is asked."""
+        """True service cost of every action, shape (n,); the same arguments always give the same costs."""
         ...
 
     def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
-        """What a learner measures there: the cost, or what it is a function of; `noise` is a standard normal number."""
+        """Measurement at an action: its cost, or the quantity behind it; `noise` is a standard normal number."""
         ...
 
 
@@ -84,11 +85,11 @@ class LearningSummary:
     Attributes
     ----------
     information_gain
-        Realised, 1/2 log det(I + K / lambda) of all measurements of the run.
+        Realised information gain, 1/2 log det(I + K / lambda), with K the kernel matrix of all measurements.
     noise_std
-        Deviation of a measurement, as the learner believes.
+        Standard deviation of a measurement that the learner assumes.
     regularisation
-        lambda.
+        lambda, the variance that the posterior adds to the diagonal of K.
     """
 
     information_gain: float
@@ -105,21 +106,21 @@ class Run:
     policy
         Name of the policy.
     world, seed
-        Where it ran, and the seed of the run.
+        The world in which it ran, and the seed of the run.
     starts, lengths
         For each episode: the action before its first round, and its number of rounds.
     contexts
-        Shape (T, d).
+        Context of each round, shape (T, d).
     actions
-        Where the policy went.
+        Action of each round, by its index, shape (T,).
     probabilities
-        How probable that action was before it was drawn.
+        Probability that the rule gave to that action, shape (T,).
     service_costs, movement_costs
-        What each round cost by the world's true costs; movement includes the move from the start of an episode.
+        The world's true costs of each round; movement includes the move from the start of an episode.
     measurements
-        What the policy was told.
+        Measurement that the policy was told in each round.
     learned
-        What the model knew at the end; None for policies that learn nothing, and for those of several experts.
+        What the model knew at the end; None for policies that learn nothing, and for those with several experts.
 
     Examples
     --------
@@ -172,7 +173,7 @@ class Run:
 
     @cached_property
     def optima(self) -> tuple[PricedPath, ...]:
-        """The clairvoyant optimum of each episode; computed when first asked for."""
+        """The clairvoyant optimum of each episode; computed when you first read it."""
         problem = self.world.problem
         return tuple(
             optimal_path(self.true_costs(m), problem, int(start)) if length else PricedPath(self.actions[:0], 0.0, 0.0)
@@ -180,13 +181,13 @@ class Run:
         )
 
     def true_costs(self, episode: int) -> Array:
-        """What every action would have cost in each round of an episode, shape (H, n)."""
+        """True cost of every action in each round of an episode, shape (H, n)."""
         part = self._parts[episode]
         rounds = range(part.start, part.stop)
         return np.array([true_costs(self.world, t, self.contexts[t]) for t in rounds])
 
     def rows(self) -> list[dict[str, Any]]:
-        """The run as flat rows, one per round. A context of one number is given as that number, others as tuples."""
+        """The run as flat rows, one per round. A context of one number is that number; other contexts are tuples."""
         contexts = [context[0] if len(context) == 1 else tuple(context) for context in self.contexts.tolist()]
         episode = np.repeat(np.arange(len(self.lengths)), self.lengths)
         columns = {
@@ -223,7 +224,7 @@ def previous_actions(actions: Indices, starts: Indices, lengths: Indices) -> Ind
 
 
 def true_costs(world: World, t: int, context: Any) -> Array:
-    """What the world says that every action costs in a round, checked; shape (n,)."""
+    """True cost of every action in a round, according to the world, checked; shape (n,)."""
     costs = np.asarray(world.costs(t, context), dtype=np.float64)
     if costs.shape != (world.problem.n,):
         raise InvalidInput(
@@ -234,6 +235,20 @@ def true_costs(world: World, t: int, context: Any) -> Array:
         action = int(np.argmin(costs > -np.inf))
         raise InvalidInput(f"the world gave the cost {costs[action]} for action {action} in round {t}; give a number")
     return costs
+
+
+def measured(world: World, t: int, context: Any, action: int, noise: float) -> float:
+    """Measurement of a round, according to the world, checked."""
+    told = world.measure(t, context, action, noise)
+    try:
+        value = float(told)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidInput(
+            f"the world's measure gave {told!r} for action {action} in round {t}; return a finite number"
+        )
+    return value
 
 
 NORMAL = NormalDist()
@@ -266,7 +281,7 @@ def run_rounds(pilot: Pilot, world: World, questions: Iterable[Question], seed: 
         costs = true_costs(world, t, context)
         choice = pilot.choose(context, question.allowed, question.forecast, shown_costs(pilot.model, costs))
         pilot.accept(choice)
-        measurement = float(world.measure(t, context, choice.action, measurement_noise(seed, t)))
+        measurement = measured(world, t, context, choice.action, measurement_noise(seed, t))
         pilot.learn(choice.action, context, measurement, choice.turn)
         yield Round(costs, choice, measurement)
 
@@ -282,7 +297,7 @@ def simulate(
     episodes: int | Sequence[int] = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
-    """Run a policy in a world. The policy itself is not changed and can be run again.
+    """Run a policy in a world. This does not change the policy, so you can run it again.
 
     Parameters
     ----------
@@ -293,13 +308,13 @@ def simulate(
     contexts
         The context of every round, shape (T,) or (T, d); the episodes follow one another.
     start
-        The action before the first round of an episode: one for all, or one for each.
+        The action before the first round of an episode, by its index: one for all episodes, or one for each.
     seed
         Seed of the policy's tree and draws, and of the noise; these are separate streams.
     episodes
-        How many of equal length, or the length of each.
+        Number of episodes of equal length, or the length of each.
     progress
-        Called now and then with how many rounds were run, and of how many.
+        Function that is called now and then with the number of rounds run so far and the total number.
 
     Examples
     --------
@@ -310,6 +325,14 @@ def simulate(
     >>> len(run.rows()), [len(episode.actions) for episode in run.episodes], run.total == run.service + run.movement
     (20, [10, 10], True)
     """
+    if not isinstance(policy, Policy):
+        raise InvalidInput(f"policy must be a Policy, such as hc.gp_md(problem) returns, got {policy!r}")
+    missing = [name for name in ("problem", "costs", "measure") if not hasattr(world, name)]
+    if missing:
+        raise InvalidInput(
+            f"a world has problem, costs(round, context) and measure(round, context, action, noise), but "
+            f"{type(world).__name__} has no {missing[0]}"
+        )
     problem = world.problem
     if policy.problem.n != problem.n:
         raise InvalidInput(
@@ -352,7 +375,7 @@ def simulate(
 
 
 def measurement_noise(seed: int, round: int) -> float:  # noqa: A002
-    """The standard normal number of a round's measurement; in another lane of the stream than the rule's draw.
+    """The standard normal number in a round's measurement; it is independent of the rule's random number.
 
     Examples
     --------

@@ -167,7 +167,7 @@ def _places(shares: Array, k: int) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticWorld:
-    """A landscape of costs, the same in every round with the same context. Made by `sample`.
+    """A random landscape of costs: the cost of an action depends on the context alone. Made by `sample`.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class SyntheticWorld:
     rho
         Weight of the service cost.
     kernel, prior_mean, noise_std
-        What a learner may know: the prior that the landscape was drawn from, and the noise of a measurement.
+        What a learner may know: the prior from which the landscape was drawn, and the noise of a measurement.
 
     Examples
     --------
@@ -221,9 +221,10 @@ class SyntheticWorld:
         seed
             Seed of the contexts and the function.
         grid
-            Points along each axis of the unit square, or along each axis of a unit cube: ``(20, 20)`` is ``20``.
+            Number of points along each axis of the unit square; or one number for each axis of a unit cube, so that
+            ``(20, 20)`` means ``20``.
         contexts
-            How many to draw uniformly from (0, 1), listed in order; or the contexts themselves, (k,) or (k, d).
+            Number of contexts, drawn uniformly from (0, 1) and sorted; or the contexts themselves, (k,) or (k, d).
         rho
             Weight of the service cost.
         lengthscale, kernel
@@ -231,8 +232,8 @@ class SyntheticWorld:
         metric, problem
             Metric of the movement costs; or a whole problem instead of the grid.
         noise
-            Deviation of a measurement as a share of the range of the cost, rho included: it is added after the weight.
-            So a rule that ignores movement does the same at every rho.
+            Standard deviation of a measurement as a share of the range of the cost, rho included. So the noise grows
+            with rho, and a rule that ignores movement decides the same at every rho.
 
         Examples
         --------
@@ -270,7 +271,7 @@ class SyntheticWorld:
         )
 
     def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
-        """True cost of every action, shape (n,); in all rounds the same."""
+        """True cost of every action, shape (n,), which does not depend on the round."""
         costs: Array = self.landscape[self.index(context)]
         return costs
 
@@ -279,7 +280,7 @@ class SyntheticWorld:
         return float(self.landscape[self.index(context), action] + self.noise_std * noise)
 
     def index(self, context: Any) -> int:
-        """Which of the world's contexts this is."""
+        """Return the place of a context in `contexts`."""
         row = self._rows.get(tuple(check_context(context, None).tolist()))
         if row is None:
             raise InvalidInput(

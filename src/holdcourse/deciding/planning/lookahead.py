@@ -1,24 +1,24 @@
-"""The rule for contexts that are time: plan a few rounds ahead on what the model predicts and forecasts say.
+"""The rule for contexts that are times: plan a few rounds ahead on the model's predictions and on forecasts.
 
-Each round it asks the cost model about the next rounds (`costs_at` of times to come), finds the cheapest path through
-them by dynamic programming, backwards from the last one, and takes the first step of it:
+In each round it asks the cost model about the next rounds (`costs_at` of future times), finds the cheapest path through
+them by dynamic programming, backwards from the last round, and takes the first step of that path:
 
     V_h(x) = ending(x),    V_k(x) = min over y of c d(x, y) + costs(now + k interval, y) + discount V_{k+1}(y)
 
-with c the caution. Next round it has learned something and plans anew. It fits a model of processes in time, whose
-predictions fade to what is usual the farther ahead they are; the hope of learning something on the way is not part of
-the plan, except as far as the model's own costs are hopeful.
+with c the caution. In the next round the model has learned something, and the rule plans again. It suits a model of
+processes in time, whose predictions approach their usual values the farther ahead they are. The plan contains no
+optimism about learning, except for that in the model's own costs.
 
-**Forecasts** are predictions of what will be measured. A forecast has one row per round to come, the next round first,
-and one column per action; with one column more, (h, n + 1), the last one is the forecaster's own standard deviation of
-the row. What lies beyond `LEADS` rounds is not used. The newest word on a time counts; rounds without a forecast live
-on the older ones. Each is kept until its time has come, so that its errors can be watched.
+**Forecasts** are predictions of what will be measured. A forecast has one row per future round, the next round first,
+and one column per action; with one column more, (h, n + 1), the last column is the standard deviation that the
+forecaster states for the row. Rows beyond `LEADS` rounds are not used. For each time the newest forecast counts; rounds
+without a forecast use the older ones. The rule keeps each forecast until its time has come, so that its error is known.
 
-A rule does not see measurements, and a cost model no forecasts. So the rule keeps what was said, and hands it as an
-`Outlook` to a model that is a `ForecastCosts` whenever it asks; the model compares it with what it has measured.
+A rule does not see measurements, and a cost model does not see forecasts. So the rule keeps the forecasts, and passes
+them as an `Outlook` to a model that is a `ForecastCosts`. The model compares them with what it has measured.
 
 **With an anchor**, a plan ends where it pays to settle: ending(x) = min over y of anchor c d(x, y) + settled(y), with
-what the model, a `SettledCosts`, has learned of the long run by then.
+the long-run costs that the model, a `SettledCosts`, has learned so far.
 """
 
 from __future__ import annotations

@@ -1,32 +1,32 @@
-"""Plans on a learned chain of contexts: value iteration, warm-started, a little each round, and its policies.
+"""Plans on a learned chain of contexts: a little value iteration each round, started from the last values.
 
 =========  ==================================================================================  ========
 symbol     meaning                                                                             shape
 =========  ==================================================================================  ========
-m, b       expected cost in each representative context, and how far below the bound lies      (k, n)
+m, b       expected cost in each representative context, and how far below it the bound lies   (k, n)
 P          chance of each context to follow, from row to column                                (k, k)
 o          share of the discounted rounds to come that each context will take up               (k,)
 V          cost to go from each action when a context has just been seen, up to a constant     (k, n)
 L          what the plan believes a round costs: m less a part of b                            (k, n)
 =========  ==================================================================================  ========
 
-Each round: (1) the context enters the chain; (2) a few rows of m and b are asked anew from the cost model; (3) two
-sweeps of V(e, x) <- min over y of d(x, y) + L(e, y) + discount * sum over e' of P(e, e') V(e', y); (4) the action that
-attains the minimum for the context and the place at hand.
+Each round has four steps: (1) the context enters the chain; (2) the cost model computes a few rows of m and b again;
+(3) two sweeps of V(e, x) <- min over y of d(x, y) + L(e, y) + discount * sum over e' of P(e, e') V(e', y); (4) the plan
+takes the action that attains the minimum for the present context and action.
 
-**Optimism, shared over contexts.** An action is as attractive as its *mean over the contexts to come* may be, not as
-all its contexts at their luckiest together. The bound of that mean is sum o m - sqrt(b'Rb) with b weighted by o and R
-the correlation of contexts; its gradient gives each context the part b (R o b) / sqrt(...) of the optimism, which is b
-times the correlation of its cost with that mean. Contexts that rarely matter lend little hope. See
+**Optimism, shared over contexts.** What matters about an action is its *mean cost over future contexts*, and a lower
+bound of that mean is higher than the mean of the lower bounds. It is sum o m - sqrt(b'Rb), with b weighted by o and R
+the correlation of contexts. Its gradient gives each context the part b (R o b) / sqrt(...) of the optimism, which is b
+times the correlation of its cost with that mean. A context that rarely matters adds little hope. See
 docs/theory/planning.md.
 
-**Rows grow stale on purpose.** Asking the cost model about all contexts each round would be most of the work. Asked are
-the present context, those nearest to the one measured last, where most has changed, and those asked longest ago.
-Everything is in the state, so a run can be resumed to the last bit.
+**Some rows are old on purpose.** To ask the cost model about all contexts in each round would be most of the work. The
+plan asks about the present context, about those nearest to the context measured last, where most has changed, and about
+those asked longest ago. Everything is in the state, so a run can be resumed to the last bit.
 
-**Trials.** A model fitted to few readings can be sure of a pair of action and context that nobody has measured,
-and wrong. Where a context returns often, such an action is tried there, if it could pay and trying all of them is
-cheap; `Trials`, further down, says when. A model whose kernel was given is believed.
+**Trials.** A model fitted to few readings can be certain about a pair of action and context that nobody has measured,
+and yet be wrong. If a context returns often, the plan tries such an action there, provided that it could pay and that
+trying all of them is cheap; `Trials`, further down, says when. If the kernel was given, the plan trusts the model.
 
 **Policies.** `planner` sees the lower bounds of the Gaussian process, `planner_known` the true costs, as shown so far;
 both plan on the learned chain of contexts.
@@ -263,35 +263,36 @@ class Plan:
     Parameters
     ----------
     closeness
-        How far apart contexts are; see `Closeness`.
+        Distance between contexts; see `Closeness`.
     capacity
-        Most contexts that are told apart.
+        Largest number of contexts that the plan distinguishes.
     discount
         Weight of each further round.
     stay
-        Weight, in rounds, of the belief that a context lasts.
+        Weight, in rounds, of the assumption that a context lasts.
     sweeps
-        Value sweeps per round.
+        Number of value sweeps per round.
     shared
-        Share optimism over contexts, with cost models that are `OptimisticCosts`; with others, and without it, the plan
-        believes the costs as they are.
+        Whether optimism is shared over contexts, which needs a cost model that is `OptimisticCosts`. Otherwise the plan
+        takes the costs as they are.
     shown
-        Costs are remembered as they were shown, for models that know only those of the present round.
+        Whether costs are remembered as they were shown, for models that know only the costs of the present round.
     forecasts
-        "robust": as far as past ones were right; "trust": as confident as they say; "ignore".
+        Use of forecasts. "robust": as far as past forecasts were right; "trust": as confident as they say; "ignore".
     max_step, max_step_cost
         Longest single move, in the units of the settings, and its largest movement cost.
     asked
-        Rows that are asked again each round; by default 5, and more where there are few actions.
+        Number of contexts about which the cost model is asked in each round; default 5, and more if there are few
+        actions.
     trials
-        When an action is tried in a context where it was never played; None: never.
+        Conditions under which an action is tried in a context where it was never played; None: never.
     cheap_hope
-        Share of the optimism that is used where moves are cheap against a round: there little can be gained, and much
-        of it is spent on looking. All of it is used where a mean move costs more than a round.
+        Share of the optimism that is used if moves are cheap compared with a round: then little can be gained, and much
+        of it would be spent on exploring. All optimism is used if a mean move costs more than a round.
     landmarks
-        About how many actions stand for all in the sweeps, see `holdcourse.deciding.planning.landmarks`; None: all do
-        it, up to 10,000 actions (100,000 on a line or where sweeps run along axes), and some 1,000 above. There are no
-        trials then.
+        Approximate number of actions that stand for all in the sweeps, see `holdcourse.deciding.planning.landmarks`.
+        None: all actions if there are up to 10,000 (100,000 if sweeps run along axes), else about 1,000. A plan with
+        landmarks makes no trials.
     """
 
     problem: Problem
@@ -731,40 +732,41 @@ class Trial:
 class Trials:
     """When to try an action in a context where it was never played.
 
-    A cost model that was fitted to few readings can be sure of a pair of action and context that nobody has measured,
-    and wrong: from 4, 2 and 2 in three of four pairs it may follow that the context makes no difference, and that the
-    fourth is 4 as well. Hope does not help where there is no doubt. What helps is a small budget for finding out.
+    A cost model that was fitted to few readings can be certain about a pair of action and context that nobody has
+    measured, and yet be wrong. From 4, 2 and 2 in three of four pairs it may conclude that the context makes no
+    difference, and that the fourth is 4 as well. Optimism does not help if the model is certain. What helps is a small
+    budget for trials.
 
     =========  ==================================================================================  ========
     symbol     meaning                                                                             shape
     =========  ==================================================================================  ========
     m, b       expected cost in the present context, and how far below it the bound lies           (n,)
     a          what the plan would play
-    low        how cheap a pair may be at best: as far below the cheapest cost of all pairs that
-               were played as the dearest one is above it; not below 0 where all are above
+    low        a guess at how cheap a pair can be: twice the lowest expected cost of all pairs
+               that were played, less the highest; at least 0 if the lowest is above 0
     D          discounted rounds for which the context is expected to last
     =========  ==================================================================================  ========
 
     An action y is a candidate if it was never played in the present context, or one like it, and if it could pay: D
-    (m(a) - min(low, m(y) - b(y))) > d(a, y) + d(y, a). Its trial is charged with the way there and back and the upper
-    bound of its cost, less what the plan would pay. The cheapest candidate is tried, if trying *all* that were never
-    played in this context, and what earlier trials were charged with, stays within a share of what service has cost so
-    far. So trials are made where they are cheap, and hardly ever where there are many actions.
+    (m(a) - min(low, m(y) - b(y))) > d(a, y) + d(y, a). Its charge is the cost of the moves there and back and the upper
+    bound of its cost, less what the plan would pay. The cheapest candidate is tried if the charges of *all* actions
+    never played in this context, together with those of earlier trials, stay within a share of what service has cost so
+    far. So trials are made if they are cheap, and hardly ever if there are many actions.
 
-    A model that guards against wrong readings does not believe the first surprise. Where a reading made the cost no
-    surer than it was, or lowered it by more than b, and where none of those in such contexts is believed by now, the
+    A model that guards against wrong readings does not trust the first surprise. If a reading did not make the cost
+    more certain, or lowered it by more than b, or if the model trusts none of the readings in such contexts yet, the
     action is tried again, up to `plays` times in all.
 
     Parameters
     ----------
     share
-        Share of the bill that trials may cost.
+        Share of the service cost so far that trials may cost.
     rounds
-        Rounds whose share may be spent at once, before so many have passed.
+        Number of rounds whose share may be spent at once, before that many rounds have passed.
     visits
-        Rounds that a context must have taken up.
+        Number of rounds in which a context must have been seen.
     plays
-        How often an action is tried in a context at most, where its readings are not believed.
+        Largest number of times that an action is tried in a context if its readings are not trusted.
     """
 
     share: float = 0.01
@@ -847,31 +849,33 @@ def planner(
     landmarks: int | None = None,
     **learning: Unpack[Learning],
 ) -> Policy:
-    """Plan on a learned chain of contexts and a learned cost, optimistic about uncertain settings.
+    """The planner: plan on a learned chain of contexts and a learned cost, optimistic about uncertain settings.
 
     Parameters
     ----------
+    problem
+        The actions, and what moving between them costs.
     context_scale
-        How far contexts must be apart for their costs to be told apart, per axis; by default the kernel's correlation
-        length, or with ``kernel="auto"`` or a `period` a fifth of the range of contexts seen.
+        Correlation length of the cost along each axis of the context; default: that of the kernel, or with
+        ``kernel="auto"`` or a `period` a fifth of the range of contexts seen.
     period
-        Period of each axis of the context (hour of day: 24), None for those without. The plan takes such an axis for a
-        circle, and so does the model where ``kernel="auto"``; a kernel that is given says so itself.
+        Period of each axis of the context (hour of day: 24), None for an axis without one. For the plan such an axis is
+        a circle. The model treats it as a circle only with ``kernel="auto"``; else give the kernel a `context_period`.
     forecasts
-        What to make of forecasts: "robust" (as far as past ones were right), "trust" or "ignore".
+        Use of forecasts: "robust" (as far as past forecasts were right), "trust" or "ignore".
     max_step, max_step_cost
-        Longest single move, in the units of the settings, and its largest movement cost; known to the plan. See
-        `Limits`.
+        Longest single move, in the units of the settings, and its largest movement cost; the plan respects both in
+        future rounds. See `Limits`.
     capacity
-        Most contexts that are told apart; beyond, they are merged. By default 64.
+        Largest number of contexts that the plan distinguishes, default 64; when there are more, it merges some.
     discount
         Weight of each further round in the plan.
     landmarks
-        About how many settings the plan weighs where there are more than it can: some 1,000 by default, where there are
-        more than 10,000 settings, or 100,000 on a line, a grid with ``metric="cityblock"`` or most grids of knobs. See
-        `holdcourse.deciding.planning.landmarks` for how they are chosen and what is given up.
+        Approximate number of settings that the plan considers for later rounds. Default: all if there are up to 10,000
+        (100,000 on a line, a grid with ``metric="cityblock"`` or most grids of knobs), else about 1,000. How they are
+        chosen, and what is lost: `holdcourse.deciding.planning.landmarks`.
     learning
-        See `Learning`; the width is 1.75 unless given.
+        Options of the model, see `Learning`; the default width is 1.75.
 
     Examples
     --------
@@ -921,7 +925,9 @@ def planner_known(
     landmarks: int | None = None,
     maximise: bool = False,
 ) -> Policy:
-    """Plan with true costs: it gets those of the present context, and remembers those of earlier contexts.
+    """Planner-Known: the planner, which sees the true costs of each round and remembers those of earlier contexts.
+
+    Parameters are those of `planner`.
 
     Examples
     --------

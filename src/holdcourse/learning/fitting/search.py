@@ -216,37 +216,37 @@ def fit_kernel(
     problem
         The actions.
     actions, contexts, y
-        Which action was measured (t,), in which context (t,) or (t, d), and the result (t,). contexts=None: there
-        are none.
+        Index of the action measured (t,), its context (t,) or (t, d), and the result (t,). contexts=None: the cost
+        does not depend on a context.
     kernel
-        Structure and first guess; all its parameters are fitted, save those that scikit-learn calls "fixed". Bounds
-        other than scikit-learn's defaults are kept; else they follow from spacing and extent of the inputs. A
-        periodicity is fitted only if it has bounds of its own: a day is a day. None: RBF with one length scale per
-        axis of actions and contexts, in their units. Where the actions have only a metric d and no coordinates, the
-        action part is then the matrix exp(-d / length), its negative eigenvalues clipped if it has any, and the
-        length the best of a small grid.
+        Structure and first guess. All its parameters are fitted, except those that scikit-learn calls "fixed". Bounds
+        other than scikit-learn's defaults are kept; the others follow from spacing and extent of the inputs. A
+        periodicity is fitted only if you give it bounds, because a day is a day. None: RBF with one length scale per
+        axis of actions and contexts, in their units. If the actions have no coordinates but only a metric d, the
+        action part is then the matrix exp(-d / length), with negative eigenvalues clipped, and with the best length
+        of a small grid.
     noise_std
-        Deviation of a measurement, if known; None: fitted.
+        Standard deviation of a measurement, if known; None: fitted.
     prior_mean
         A number, one per action (n,), or ``f(actions, context) -> (n,)``, if known; None: the constant that fits best.
     restarts
-        Random starts besides the first guess.
+        Number of random starts in addition to the first guess.
     seed
-        For the random starts and the choice of points.
+        Seed of the random starts and the choice of points.
     max_points
-        With more measurements than this that differ in action or context a subset is used: pairs of neighbours (so
-        that short length scales stay visible) spread evenly over actions and contexts. Work grows with its third
-        power, but for most of the search 400 of them are enough.
+        Largest number of measurements that are used, of those that differ in action or context. If there are more, the
+        fit uses a subset: pairs of neighbours (so that short length scales stay visible), spread evenly over actions
+        and contexts. The time grows with the third power of this number, but most of the search uses 400 of them.
 
     Returns
     -------
     Fit
-        Where all measurements are equal (or there is one) nothing can be fitted, and the result is the first guess.
+        The fit. If all measurements are equal (or there is only one), nothing can be fitted, and it is the first guess.
 
     Warns
     -----
     FitWarning
-        A parameter sits on a bound; names it and says what to do.
+        A parameter ended on a bound; the warning names it and says what to do.
 
     Examples
     --------

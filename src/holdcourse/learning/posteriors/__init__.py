@@ -67,38 +67,40 @@ def posterior(
     regularisation: float | None = None,
     tolerance: float | None = None,
 ) -> Posterior:
-    """Start learning the cost of every action in every context.
+    """Make the posterior of a Gaussian process over the cost of every action in every context.
 
     Parameters
     ----------
     problem, kernel
-        The actions, and what is believed about the cost: a `Kernel`, or "auto" to fit one as measurements come in.
+        The actions, and the covariance of the cost: a `Kernel`, or "auto" to fit one as measurements come in.
     noise_std
-        Standard deviation of a measurement; 0.1 unless given, and fitted with the kernel where that is "auto".
+        Standard deviation of a measurement; default 0.1, or fitted with ``kernel="auto"``.
     prior_mean
-        Expected cost before any measurement; 0 unless given, or fitted like the noise. A number; (n,), one per action;
-        or ``f(actions, context)``, which gets the (n, d) coordinates of all actions and one context vector and returns
-        (n,) numbers, or one for all.
+        Expected cost before any measurement; default 0, or fitted with ``kernel="auto"``. A number; (n,), one per
+        action; or ``f(actions, context)``, which gets the (n, d) coordinates of all actions and one context vector, and
+        returns (n,) numbers, or one for all.
     method
-        "exact", "flat", "temporal", or "auto", which chooses by what is declared and by counts: temporal where contexts
-        are time and the kernel allows it; flat where the declared contexts need few enough weights. Where they do not,
-        or none are declared, exact first and flat once enough of them were seen; from measurement 512 on always flat.
+        "exact", "flat", "temporal", or "auto", which chooses by what you declare and by counts. "auto" is temporal if
+        contexts are times and the kernel allows it, and flat if the declared contexts need few enough weights.
+        Otherwise it is exact at first, flat once enough contexts were seen, and always flat from measurement 512 on.
     context_bounds
-        The box the contexts come from, a (low, high) pair per axis. It may be left; the basis then grows.
+        Box from which the contexts come, a (low, high) pair per axis. If a context lies outside, the basis grows.
     contexts
-        Or the list of contexts that can occur, (k,) or (k, d).
+        List of the contexts that can occur, (k,) or (k, d), instead of a box.
     history
         Past measurements: a `History` or (action, context, measurement) triples. The posterior starts from them.
     forgetting
-        Below 1, every measurement multiplies what was known before by this factor, so that old ones fade (flat only).
+        Factor below 1 by which every measurement multiplies what was known before, so that old measurements fade (flat
+        only).
     period
         With ``kernel="auto"``: the period of each number of the context that is a circle, such as the hour of day (24)
-        or a direction (360), None for the others; one entry serves all. A kernel that is given says this itself, by its
+        or a direction (360), None for the others; one entry serves all. A kernel that you give has its own
         `context_period`.
     time
-        Contexts are times that never go back. With Matern kernels in time "auto" is then "temporal".
+        Whether contexts are times, which never go back. With Matern kernels in time "auto" is then "temporal".
     regularisation
-        The variance lambda on the diagonal, if it is not to be the noise variance.
+        Variance lambda on the diagonal of the kernel matrix; default: the noise variance. The proof of the paper's
+        Theorem 1 takes the number of rounds of an episode.
     tolerance
         Share of the prior variance that the flat method may discard; by default as little as 960 weights allow, and
         a thousandth with a kernel that is fitted.
@@ -106,7 +108,7 @@ def posterior(
     Returns
     -------
     Posterior
-        See there for what it can do.
+        The posterior; `Posterior` lists its methods.
 
     Examples
     --------

@@ -19,10 +19,10 @@ Array: TypeAlias = NDArray[np.float64]
 
 @runtime_checkable
 class Posterior(Protocol):
-    """A belief about the cost of every action in every context, given the measurements so far.
+    """Mean and uncertainty of the cost of every action in every context, given the measurements so far.
 
-    Contexts are vectors of d numbers; a plain number stands for d = 1. Anything that is not finite, has the wrong
-    length or names no action raises `InvalidInput` and leaves the posterior as it was.
+    Contexts are vectors of d numbers; a plain number stands for d = 1. A number that is not finite, a context of the
+    wrong length or an unknown action raises `InvalidInput` and leaves the posterior as it was.
 
     Examples
     --------
@@ -52,17 +52,17 @@ class Posterior(Protocol):
 
     @property
     def observations(self) -> int:
-        """How many measurements have been told."""
+        """Number of measurements learned."""
         ...
 
     @property
     def log_marginal_likelihood(self) -> float:
-        """Log density of the measurements told, under the prior."""
+        """Log density of the measurements learned, under the prior."""
         ...
 
     @property
     def information_gain(self) -> float:
-        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements told."""
+        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements learned."""
         ...
 
     def condition(self, action: int, context: Any, y: float) -> Self:
@@ -70,7 +70,7 @@ class Posterior(Protocol):
         ...
 
     def condition_on(self, history: History) -> Self:
-        """Learn many measurements at once, in place: the same as telling them one by one, but faster."""
+        """Learn many measurements at once, in place; equal to learning them one by one, but faster."""
         ...
 
     def predict(self, context: Any) -> tuple[Array, Array]:
@@ -82,7 +82,7 @@ class Posterior(Protocol):
         ...
 
     def truncation_bound(self, std: Array) -> Array:
-        """How much larger than `std`, as predicted, the exact deviation may be; 0 for an exact method."""
+        """Bound on how far the exact deviation may exceed the predicted `std`, (n,); 0 for an exact method."""
         ...
 
     def copy(self) -> Self:
