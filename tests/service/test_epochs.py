@@ -253,6 +253,20 @@ def test_a_late_tell_may_use_the_old_numbers(client, name):
     assert client.do(name, "skip", decision="r1", applied_index=0, epoch=1)["told"]["applied_index"] == 1
 
 
+def test_a_late_tell_in_an_epoch_without_a_question_is_known_later(client, name):
+    client.create(id=name)
+    client.round(name, 0.2, 1.0)
+    client.do(name, "ask", context=0.5)
+    client.change(name, limits={"min_dwell": 2})
+    told = client.do(name, "tell", decision="r1", measurement=2.0)
+    client.change(name, limits={"min_dwell": 3})
+    client.round(name, 0.2, 1.0)
+    assert client.do(name, "tell", decision="r1", measurement=2.0) == told
+    assert [row["measurement"] for row in client.see(name, "decisions")["decisions"]] == [1.0, 2.0, 1.0]
+    client.do(name, "retract", decision="r1", reason="unplugged")
+    assert client.see(name, "state")["service"] == 2.0
+
+
 def test_a_change_under_a_key_is_made_once(client, name):
     client.create(id=name)
     for key, changes, epoch in (("in place", {"name": "South"}, 1), ("new epoch", {"limits": {"min_dwell": 2}}, 2)):
