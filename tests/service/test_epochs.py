@@ -192,6 +192,18 @@ def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
     assert client.see(name, "verify", full=True)["ok"]
 
 
+def test_a_guard_that_was_taken_away_is_not_remembered_by_another(client, name):
+    """As with `Controller.change`: without a guard nothing cools down, and a new one begins afresh."""
+    guard = {"threshold": 2.0, "revert_to_index": 0, "cool_down": 9}
+    client.create(id=name, policy="fixed-at", options={"setting_index": 3}, start_index=3, guard=guard)
+    client.round(name, 0.5, 5.0)
+    client.change(name, guard=guard | {"threshold": 100.0})
+    assert client.round(name, 0.5, 1.0)["limited_by"] == "cool_down"  # it goes on under another guard
+    client.change(name, guard=None)
+    client.change(name, guard=guard)
+    assert client.do(name, "ask", context=0.5)["limited_by"] is None
+
+
 def test_a_late_tell_trips_the_guard(client, name):
     guard = {"threshold": 5.0, "revert_to_index": 0, "cool_down": 1}
     client.create(id=name, policy="fixed-at", options={"setting_index": 3}, guard=guard)
