@@ -472,6 +472,9 @@ def _folded(store: Store, controller: str, taken_back: Collection[str]) -> Ledge
         try:
             for event in log.events():
                 body, sums, watched = event.body, ledger.sums, ledger.watched
+                if isinstance(body, EpochBegun) and watched.suspect is not None:
+                    then, now = map(configuration.problem_of, (ledger.settings, body.config))
+                    watched = _moved_suspect(watched, nearest_actions(then, now))
                 if isinstance(body, Tell | Learn) and body.id in gone:
                     body, misled = replace(body, measurement=None), True
                 if isinstance(body, Tell | Learn) and misled:
