@@ -218,8 +218,6 @@ def _take_in(events: Iterable[Event[Body]], policy: Policy, start: int, rounds: 
             case Ask(turn=turn):
                 over = turn is None
                 if turn is not None:
-                    if turn.block < newest:  # the rule began again, at other prices
-                        offset = _next_pair(offset + newest)
                     newest = turn.block
                     last = rounds[body.id] = _Round(
                         event.at,
@@ -255,6 +253,8 @@ def _take_in(events: Iterable[Event[Body]], policy: Policy, start: int, rounds: 
                 where = body.start
             case Change(problem=data) if data is not None:
                 problem = Problem.from_data(data)
+                if newest >= 0:  # the rule begins again, with a new pair of blocks
+                    offset, newest = _next_pair(offset + newest), -1
     return over
 
 
