@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any, TypeAlias, TypeGuard
@@ -15,8 +16,9 @@ from holdcourse.errors import InvalidInput, plain, shown
 Array: TypeAlias = NDArray[np.float64]
 
 PLAIN_NUMBERS, ROWS = frozenset({float, int}), frozenset({list, tuple})
-NO_NUMBERS = (str, bytes, bytearray, bool, np.bool_)  # although `float` and numpy take them for some
-CONVERT = "text, True and False are not numbers; convert them where you know what they mean"
+NO_NUMBERS = (str, bytes, bytearray, memoryview, bool)  # although `float` and numpy take them for some
+NO_NUMBER_KINDS = frozenset("bSUTMmc")  # of numpy's: truth, text, times and durations, in whatever unit, complex ones
+CONVERT = "text, dates, True and False are not numbers; convert them where you know what they mean"
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -33,7 +35,7 @@ def is_finite(value: Any) -> bool:
 
 
 def are_numbers(values: Any) -> bool:
-    """Whether nothing in it is text, True or False, which numpy would take for numbers; HTTP refuses them too."""
+    """Whether there is no text, truth or date in it, which numpy would take for numbers; HTTP refuses them too."""
     given = type(values)  # asked of every context of every round, so what is usual comes first
     if given is float or given is int:
         return True
@@ -46,7 +48,11 @@ def are_numbers(values: Any) -> bool:
     kind = getattr(getattr(values, "dtype", None), "kind", "")  # of arrays, numpy's scalars and columns of frames
     if kind == "O" and hasattr(values, "tolist"):
         return are_numbers(values.tolist())
-    return kind == "f" or (kind not in ("b", "S", "U") and not isinstance(values, NO_NUMBERS))
+    if kind:
+        return kind not in NO_NUMBER_KINDS
+    if isinstance(values, NO_NUMBERS):
+        return False
+    return not isinstance(values, Sequence) or all(map(are_numbers, values))
 
 
 def one_number(value: Any, what: str) -> float:
@@ -102,7 +108,7 @@ def check_index(action: Any, n: int) -> None:
 
 
 def require_numbers(values: Any, what: str) -> None:
-    """Raise where there is text, True or False among them."""
+    """Raise where there is text, True, False or a date among them."""
     if not are_numbers(values):
         raise InvalidInput(f"{what} must be numbers, got {shown(values)}; {CONVERT}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque, namedtuple
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,7 @@ from holdcourse.errors import InvalidInput
 LINE = hc.Problem([0.0, 0.5, 1.0])
 KNOWN = {"kernel": hc.Kernel(RBF(1.0), RBF(0.5)), "noise_std": 0.1}
 HUGE, LONGER = 10**400, 10**5000  # beyond all floats, and beyond what Python writes as text
+Weather = namedtuple("Weather", ["load", "wind"])
 NONE_AT_ALL = [True, False, np.True_, "3", b"3", np.str_("3"), np.array(True), np.array("3"), "abc", ""]
 
 
@@ -52,6 +54,14 @@ def test_text_and_truth_are_no_measurements(controller, given):
         np.array([True, False]),
         np.array([0.1, "0.2"], dtype=object),
         [np.array([0.1]), "0.2"],
+        Weather(0.1, "0.2"),
+        deque([0.1, True]),
+        memoryview(b"ab"),
+        np.datetime64("2026-11-18T07:00"),  # a number in its own unit, minutes here
+        [np.datetime64("2026-11-18"), np.datetime64("2026-11-19")],
+        np.array(["2026-11-18", "2026-11-19"], dtype="datetime64[ns]"),
+        np.timedelta64(3, "h"),
+        np.array([0.1 + 0.2j]),
     ],
     ids=repr,
 )

@@ -192,6 +192,18 @@ def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
     assert client.see(name, "verify", full=True)["ok"]
 
 
+def test_a_guard_that_was_taken_away_is_not_remembered_by_another(client, name):
+    """As with `Controller.change`: without a guard nothing cools down, and a new one begins afresh."""
+    guard = {"threshold": 2.0, "revert_to_index": 0, "cool_down": 9}
+    client.create(id=name, policy="fixed-at", options={"setting_index": 3}, start_index=3, guard=guard)
+    client.round(name, 0.5, 5.0)
+    client.change(name, guard=guard | {"threshold": 100.0})
+    assert client.round(name, 0.5, 1.0)["limited_by"] == "cool_down"  # it goes on under another guard
+    client.change(name, guard=None)
+    client.change(name, guard=guard)
+    assert client.do(name, "ask", context=0.5)["limited_by"] is None
+
+
 def test_a_late_tell_trips_the_guard(client, name):
     guard = {"threshold": 5.0, "revert_to_index": 0, "cool_down": 1}
     client.create(id=name, policy="fixed-at", options={"setting_index": 3}, guard=guard)
@@ -251,6 +263,20 @@ def test_a_late_tell_may_use_the_old_numbers(client, name):
     client.do(name, "skip", decision="r1", applied_index=4, epoch=1, status=422)
     client.do(name, "skip", decision="r1", applied_index=0, epoch=3, status=422)
     assert client.do(name, "skip", decision="r1", applied_index=0, epoch=1)["told"]["applied_index"] == 1
+
+
+def test_a_late_tell_in_an_epoch_without_a_question_is_known_later(client, name):
+    client.create(id=name)
+    client.round(name, 0.2, 1.0)
+    client.do(name, "ask", context=0.5)
+    client.change(name, limits={"min_dwell": 2})
+    told = client.do(name, "tell", decision="r1", measurement=2.0)
+    client.change(name, limits={"min_dwell": 3})
+    client.round(name, 0.2, 1.0)
+    assert client.do(name, "tell", decision="r1", measurement=2.0) == told
+    assert [row["measurement"] for row in client.see(name, "decisions")["decisions"]] == [1.0, 2.0, 1.0]
+    client.do(name, "retract", decision="r1", reason="unplugged")
+    assert client.see(name, "state")["service"] == 2.0
 
 
 def test_a_change_under_a_key_is_made_once(client, name):

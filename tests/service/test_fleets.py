@@ -117,8 +117,8 @@ def test_what_is_wrong_is_said_and_changes_nothing(client, name):
     create(client, name)
     before = see(client, name)
     for what, body, words in (
-        ("ask", {}, "give only one of context, contexts and time"),
-        ("ask", {"context": 0.5, "contexts": [0.5] * COUNT}, "give only one of context"),
+        ("ask", {}, "give exactly one of context, contexts and time"),
+        ("ask", {"context": 0.5, "contexts": [0.5] * COUNT}, "give exactly one of context"),
         ("ask", {"contexts": [0.5] * 3}, "one for each of 5 members, got 3"),
         ("ask", {"contexts": [[0.5], [0.5], [0.5, 0.1], None, None]}, "must all have the same number of numbers"),
         ("ask", {"contexts": [[]] * COUNT}, "at least one"),

@@ -8,6 +8,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 from service.running import Client, Process, served
+from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.archive import unpack
@@ -15,7 +16,10 @@ from holdcourse.errors import Conflict, InvalidInput
 from holdcourse.running import audit
 from holdcourse.running.events import Learn, Retract, Tell
 from holdcourse.running.log import Log
-from holdcourse.service.core import tokens
+from holdcourse.service.core import configuration, epochs, tokens
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.hosted import Hosted, SettingGiven
+from holdcourse.service.core.requests import AskGiven, Config
 
 WRONG = 1e6
 FIGURES = ("measurements_sum", "service", "movement", "estimate", "rounds_told", "round", "action")
@@ -198,6 +202,27 @@ def test_an_earlier_epoch_begins_a_new_one_that_never_knew_it(tmp_path):
     assert [body.measurement for body in told if body.id in ("r2", "r6")] == [WRONG, WRONG]
     assert began_with == [0, 6, 8, 7, 9]  # of 6, 9, 9 and 12 measurements
     assert [(body.id, body.event is None) for body in retracted] == [("r2", True), ("r6", True), ("r10", False)]
+
+
+@pytest.mark.parametrize("settings", [[0.0, 1.0], [1.0, 0.5, 0.0]])
+def test_a_suspect_of_an_earlier_epoch_is_known_by_its_number_of_now(tmp_path, settings):
+    store, kernel = DataFolder(tmp_path), hc.Kernel(RBF(1.0), RBF(0.5))
+    given = {"id": "mill", "actions": [0.0, 0.5, 1.0], "policy": "gp-md", "max_pending": 2}
+    given["options"] = {"kernel": kernel.to_json(), "noise_std": 0.1}
+    epochs.begin(store, configuration.settings_of(Config.model_validate(given)), None)
+    hosted = Hosted(store, "mill")
+    try:
+        for number, measurement in enumerate((1.0, 1.0, 50.0)):
+            hosted.ask(AskGiven(context=0.3, round=number), None)
+            hosted.tell(f"r{number}", measurement, SettingGiven(1.0))
+        assert hosted.ledger.watched.suspect.action == 2
+        hosted.change({"actions": settings}, None)
+        hosted.retract("r0", "unplugged", None)
+        suspect = hosted.ledger.watched.suspect
+        assert (suspect.decision, settings[suspect.action]) == ("r2", 1.0)
+    finally:
+        hosted.close()
+        store.close()
 
 
 def test_while_epochs_are_archived_that_must_be_accepted(tmp_path):

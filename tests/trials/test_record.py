@@ -112,6 +112,19 @@ def test_a_wind_record_is_in_energy(tmp_path):
     assert not table.maximise
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_other_prices_within_the_first_block_begin_another_pair(tmp_path, seed):
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), 0.5, block=3)
+    with hc.Controller(policy, start=0.0, seed=seed, log=tmp_path / "a.log") as controller:
+        for t in range(11):
+            if t in (2, 3):  # the second one before the new block is over, too
+                controller.change(scale=0.1 * t)
+            controller.tell(controller.ask(context=[0.5]).id, 1.0)
+    found = read_trial(tmp_path / "a.log").blocks
+    assert found.block.tolist() == [0, 0, 2, 4, 4, 4, 5, 5, 5, 6, 6]
+    assert found.arm[3] + found.arm[6] == 1
+
+
 def test_a_trial_goes_on_after_other_prices(tmp_path):
     policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), block=2)
     with hc.Controller(policy, start=0.5, log=tmp_path / "a.log") as controller:

@@ -147,7 +147,8 @@ class Session:
         self.round = self.origin.round
         self.episode = self.origin.episode
         self.where = self.origin.where or Position(((self.round - 1, self.start),))
-        self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
+        # Rounds before this one are spent at the guard's action.
+        self.cool_until = 0 if self.guard is None else self.origin.cool_until
         self.settled = self.origin.settled  # rounds before this one are over, also where no entry says so
         self.mask: Mask = np.full(self.policy.problem.entries, self.origin.allowed is None)  # of the newest question
         self.mask[list(self.origin.allowed or ())] = True

@@ -109,7 +109,9 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
             made = _recipe(log)
             if made["policy"] != "trial":
                 over = True
-                _late(log.events(), rounds, same_settings=_settings(made) == terms.get("settings", ())[1:])
+                if policy is not None:
+                    same = _same_settings(policy.problem, Problem.from_data(made["problem"]))
+                    _late(log.events(), rounds, same_settings=same)
                 continue
             found = recipe.make(made, (trust,) if isinstance(trust, str) else tuple(trust))
             described = _terms(made, found.problem.n)
@@ -144,7 +146,7 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
 
 def _terms(made: Mapping[str, Any], actions: int) -> dict[str, Any]:
     """What makes two epochs parts of one trial: arms, blocks and settings, whatever was learned, allowed or paid."""
-    options = made["options"]
+    options, problem = made["options"], made["problem"]
 
     def arm(given: Any) -> Any:
         if isinstance(given, str):  # people
@@ -152,12 +154,13 @@ def _terms(made: Mapping[str, Any], actions: int) -> dict[str, Any]:
         return given["policy"], {name: value for name, value in given["options"].items() if name not in EPOCH_CHOOSES}
 
     arms = {name: arm(options[name]) for name in ("policy", "baseline")}
-    return {**options, **arms, "settings": (actions, *_settings(made))}
+    return {**options, **arms, "settings": (actions, problem.get("actions"), problem.get("axes"))}
 
 
-def _settings(made: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The settings of a recipe, as far as it lists them."""
-    return made["problem"].get("actions"), made["problem"].get("axes")
+def _same_settings(one: Problem, other: Problem) -> bool:
+    """Whether the actions of two problems have the same numbers."""
+    renamed = one.labels is not None and other.labels is not None and one.labels != other.labels
+    return one.has_settings_of(other) and not renamed
 
 
 def _recipe(log: Log) -> dict[str, Any]:
@@ -189,6 +192,7 @@ class _Round:
     reference: float | None = None
     told: bool = False
     applied: bool = False
+    astray: bool = False  # it was sent to a setting that a later epoch has, and perhaps not the trial
 
     @property
     def arrived(self) -> int:
@@ -214,8 +218,6 @@ def _take_in(events: Iterable[Event[Body]], policy: Policy, start: int, rounds: 
             case Ask(turn=turn):
                 over = turn is None
                 if turn is not None:
-                    if turn.block < newest:  # the rule began again, at other prices
-                        offset = _next_pair(offset + newest)
                     newest = turn.block
                     last = rounds[body.id] = _Round(
                         event.at,
@@ -251,6 +253,8 @@ def _take_in(events: Iterable[Event[Body]], policy: Policy, start: int, rounds: 
                 where = body.start
             case Change(problem=data) if data is not None:
                 problem = Problem.from_data(data)
+                if newest >= 0:  # the rule begins again, with a new pair of blocks
+                    offset, newest = _next_pair(offset + newest), -1
     return over
 
 
@@ -259,8 +263,10 @@ def _late(events: Iterable[Event[Body]], rounds: Mapping[str, _Round], *, same_s
     for event in events:
         body = event.body
         match body:
-            case Redirect() if same_settings and f"r{body.round}" in rounds:
-                rounds[f"r{body.round}"].taken = body.order.action
+            case Redirect() if f"r{body.round}" in rounds:
+                sent = rounds[f"r{body.round}"]
+                sent.astray = not same_settings
+                sent.taken = body.order.action if same_settings else sent.taken
             case Learn():
                 _learn(body, rounds, same_settings=same_settings)
             case Retract(id=name) if name in rounds:
@@ -276,7 +282,7 @@ def _learn(body: Learn, rounds: Mapping[str, _Round], *, same_settings: bool = T
     told.applied = body.extra is not None and body.extra.assumed is None
     if same_settings:
         told.taken = body.action
-    elif told.applied:  # where it ran cannot be said in the settings of the trial: the round is lost
+    elif told.applied or told.astray:  # where it ran cannot be said in the settings of the trial: the round is lost
         told.measurement = None
 
 

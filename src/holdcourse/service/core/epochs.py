@@ -428,15 +428,17 @@ def is_same_trial(before: Settings, after: Settings) -> bool:
 
 
 def trial_goes_on(paths: Sequence[Location]) -> bool:
-    """Whether one trial goes on through these epochs, which follow each other."""
-    configs = []
+    """Whether one trial goes on through these epochs, which follow each other, and had not all of its blocks before."""
+    configs, ended = [], []
     for path in paths:
         log = Log.read(path, checked=False)
         try:
             configs.append(_beginning(log).config)
+            newest = log.find("round", 0, 2**62, newest=True)
+            ended.append(any(asked.body.turn is None for asked in newest))
         finally:
             log.close()
-    return all(is_same_trial(before, configs[-1]) for before in configs)
+    return not any(ended[:-1]) and all(is_same_trial(before, configs[-1]) for before in configs)
 
 
 def _beginning(log: Log) -> ControllerCreated | EpochBegun:
@@ -470,6 +472,9 @@ def _folded(store: Store, controller: str, taken_back: Collection[str]) -> Ledge
         try:
             for event in log.events():
                 body, sums, watched = event.body, ledger.sums, ledger.watched
+                if isinstance(body, EpochBegun) and watched.suspect is not None:
+                    then, now = map(configuration.problem_of, (ledger.settings, body.config))
+                    watched = _moved_suspect(watched, nearest_actions(then, now))
                 if isinstance(body, Tell | Learn) and body.id in gone:
                     body, misled = replace(body, measurement=None), True
                 if isinstance(body, Tell | Learn) and misled:

@@ -109,7 +109,7 @@ class FleetAskGiven(Request):
     def _check_once(self) -> FleetAskGiven:
         given = [name for name in ("context", "contexts", "time") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError("give only one of context, contexts and time")
+            raise ValueError("give exactly one of context, contexts and time")
         return self
 
 

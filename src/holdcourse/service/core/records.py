@@ -199,7 +199,8 @@ class Records:
     def told(self, decision: str) -> LocatedEvent[Tell | Learn] | None:
         """Return what was told of a decision, in the epoch in which it was asked or a later one."""
         for epoch in self.paths:
-            if self._rounds.get(epoch, (0, 2**62))[1] >= int(decision[1:]):
+            first, last = self._rounds.get(epoch, (0, 2**62))
+            if last >= int(decision[1:]) or last < first:  # one in which nothing was asked may hold late tells
                 found = self._find(epoch, lambda log: log.find("decision", decision, newest=True))
                 if found:
                     return found[0]

@@ -239,7 +239,7 @@ class TrialGiven(Request):
     def _check_baseline(self) -> TrialGiven:
         given = [self.baseline, self.baseline_index, self.baseline_policy, self.operators or None]
         if sum(each is not None for each in given) > 1:
-            raise ValueError("give exactly one of baseline, baseline_index, baseline_policy and operators")
+            raise ValueError("give at most one of baseline, baseline_index, baseline_policy and operators")
         return self
 
 
