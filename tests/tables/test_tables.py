@@ -357,3 +357,32 @@ def test_a_day_above_twelve_settles_the_order():
     assert str(times[0]) == "2024-06-01T14:00:00"
     times, _ = read_times(["06/01/2024 2:00 PM", "06/13/2024 2:00 PM"], "time", "plant.csv")
     assert str(times[0]) == "2024-06-01T14:00:00"
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Time (UTC+1)", "2021-06-01T11:00:00"),
+        ("Timestamp [GMT-03:30]", "2021-06-01T15:30:00"),
+        ("local time UTC+01", "2021-06-01T11:00:00"),
+        ("time_utc\u22122", "2021-06-01T14:00:00"),
+        ("Time (Etc/GMT-1)", "2021-06-01T11:00:00"),  # whose signs are the other way round
+        ("Time (UTC)", "2021-06-01T12:00:00"),
+        ("time_utc-10min", "2021-06-01T12:00:00"),
+        ("utc-2020", "2021-06-01T12:00:00"),
+    ],
+)
+def test_an_offset_in_the_heading_is_the_zone(heading, expected):
+    times, note = read_times(["2021-06-01 12:00"], heading, "plant.csv")
+    assert str(times[0]) == expected
+    assert ("times read as UTC" if expected[11:13] != "12" else "times are UTC, as the file says") in note
+    given, _ = read_times(["2021-06-01 12:00"], heading, "plant.csv", timezone="UTC")
+    assert str(given[0]) == "2021-06-01T12:00:00"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["1622548800", "1622548800000", "1622548800000.0", "1622548800000000", "1622548800000000000", "20210601 1200"],
+)
+def test_times_as_programs_write_them(cell):
+    assert str(read_times([cell], "time", "plant.csv")[0][0]) == "2021-06-01T12:00:00"
