@@ -143,6 +143,19 @@ def test_the_names_in_another_line():
     assert read_table("# time load\n1 2\n", "a.csv", header_line=1, separator=" ").names == ["time", "load"]
 
 
+def test_the_names_in_a_comment():
+    """As systems of wind farms export them: the first row of data names nothing."""
+    names = '# Date and time,Speed (m/s),"Power, net (kW)"'
+    text = f"# Turbine: 1\n#\n{names}\n2021-01-04 00:00,5.2,NaN\n2021-01-04 00:10,,-1e1\n"
+    table = read_table(text, "plant.csv")
+    assert table.names == ["Date and time", "Speed (m/s)", "Power, net (kW)"]
+    assert table.cells[0] == ["2021-01-04 00:00", "2021-01-04 00:10"]
+    assert (table.lines, table.header_line, table.comments) == ([4, 5], 3, ("# Turbine: 1", "#"))
+    for comment in ("# hourly, of a lidar", "# 1,2,3", "# a,b", "# a,,c"):
+        assert read_table(f"{comment}\n1,2,3\n4,5,6\n", "plant.csv").names == ["1", "2", "3"]
+    assert read_table("# a,b,c\ntime,10,100\n4,5,6\n", "plant.csv").names == ["time", "10", "100"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -240,3 +240,10 @@ def test_rows_of_one_time_and_gaps_are_told():
     assert record.coverage == pytest.approx(0.75)
     assert "216 rows of 108 times: the mean of the rows of one time is taken" in record.notes
     assert record.notes[-1] == "the readings cover 75.0 % of the time: nothing is judged or learned in the gaps"
+
+
+def test_names_in_a_comment(tmp_path):
+    text = "# Turbine 1\n# Date and time,Wind speed (m/s),Wind direction (°)\n"
+    path = tmp_path / "farm.csv"
+    path.write_text(text + "2021-01-04 00:00,8.1,270\n2021-01-04 00:10,8.3,271\n", encoding="utf-8")
+    assert read_record(path).speed.tolist() == [8.1, 8.3]

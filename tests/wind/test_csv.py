@@ -342,3 +342,9 @@ def test_ten_minute_model_output(shared_data: Path) -> None:
     hourly = data.hourly()
     assert len(hourly) == 744
     np.testing.assert_allclose(hourly.speed, data.speed.reshape(744, 6, 8).mean(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("first", ["2020-06-01 00:00", "1590969600", "20200601", "01/06/2020 00:00"])
+def test_a_file_without_names_is_refused(tmp_path: Path, first: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"line 1: '{first}' is a time, not the name of a column; add a line with"):
+        load(written(tmp_path, f"{first},6.1,8.2\n2020-06-01T01:00,5.8,7.7\n2020-06-01T02:00,5.8,7.7\n"))

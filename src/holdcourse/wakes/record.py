@@ -34,7 +34,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 DIRECTIONS = ("wind_direction", "wind direction", "direction", "wd", "Wa_avg")
 SPEEDS = ("wind_speed", "wind speed", "speed", "ws", "Ws_avg")
-TIMES = ("time", "timestamp", "datetime", "Date_time", "date")
+TIMES = ("time", "timestamp", "datetime", "Date_time", "date and time", "date")
 FASTEST = 60.0  # m/s
 FEWEST = 2
 WHOLE = 0.995  # of the time: what covers less has gaps worth a word

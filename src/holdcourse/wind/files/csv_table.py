@@ -16,7 +16,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.tables import cells as tables
 from holdcourse.tables.numbers import MISSING_WORDS
 from holdcourse.tables.text import MOST_CELLS, read_text
-from holdcourse.tables.times import Times, read_times
+from holdcourse.tables.times import Times, is_time, read_times
 from holdcourse.wind.files.data import Array, Options, Piece, Site, checked_speeds, without_codes
 from holdcourse.wind.files.paths import WindFile
 from holdcourse.wind.files.units import METRES, METRES_PER_SECOND, height_unit, height_unit_in, speed_unit
@@ -188,6 +188,12 @@ def read_table(file: WindFile) -> Table:
     """Return the cells by column. The first line that is no comment names the columns."""
     text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
     found = tables.read_table(text, file.label)
+    for name in found.names:
+        if is_time(name) or re.fullmatch(r"\d{8,}(?:\.\d*)?", name):  # its neighbours would be taken for heights
+            raise InvalidInput(
+                f"{file.label}, line {found.header_line}: {name!r} is a time, not the name of a column; add a line "
+                "with the names above it, such as time,ws_50m,ws_100m"
+            )
     cells = [[str(cell) for cell in column] for column in found.cells]
     if found.separator != ",":
         # Who separates cells by semicolons writes decimal commas; elsewhere 1,234 may be a thousand metres.
