@@ -348,3 +348,46 @@ def test_ten_minute_model_output(shared_data: Path) -> None:
 def test_a_file_without_names_is_refused(tmp_path: Path, first: str) -> None:
     with pytest.raises(InvalidInput, match=rf"line 1: '{first}' is a time, not the name of a column; add a line with"):
         load(written(tmp_path, f"{first},6.1,8.2\n2020-06-01T01:00,5.8,7.7\n2020-06-01T02:00,5.8,7.7\n"))
+
+
+@pytest.mark.parametrize("unit", ["Bft", "ft/s", "cm/s", "0.1 m/s", "ft s-1", "fps", "m^2/s^2"])
+def test_a_unit_that_is_not_known_is_not_metres_per_second(tmp_path: Path, unit: str) -> None:
+    path = written(tmp_path, table(f"time,ws_10m [{unit}],ws_100m [{unit}]"))
+    with pytest.raises(InvalidInput, match=r"the unit '.*' in the heading 'ws_10m \[.* is not known; convert"):
+        load(path)
+    assert load(path, units="kn").speed[0, 0] == pytest.approx(5 * 1852 / 3600)  # a person knows it
+
+
+@pytest.mark.parametrize(
+    ("note", "factor"),
+    [
+        *(("m·s⁻¹", 1.0), ("m s^-1", 1.0), ("avg; km/h", 1 / 3.6), ("mean km/h", 1 / 3.6), ("mi/hr", 0.44704)),
+        *(("135°", 1.0), ("cup/sonic", 1.0), ("lidar-1", 1.0), ("10 min", 1.0), ("n/a", 1.0)),
+    ],
+)
+def test_what_else_stands_in_brackets(tmp_path: Path, note: str, factor: float) -> None:
+    data = load(written(tmp_path, table(f"time,ws_10m [{note}],ws_100m [{note}]")))
+    np.testing.assert_allclose(data.speed[0], [5 * factor, 6 * factor])
+
+
+@pytest.mark.parametrize("header", ["time,ws_10m,ws_100m (max)", "time,ws_10m,ws_10m_N", "time,ws_10m,ws_10m_S"])
+def test_gusts_and_other_booms_are_not_the_wind(tmp_path: Path, header: str) -> None:
+    data = load(written(tmp_path, table(header)))
+    assert (data.heights.tolist(), data.speed[0].tolist()) == ([10.0], [5.0])
+
+
+def test_a_temperature_is_not_the_time(tmp_path: Path) -> None:
+    for header in ("Datum,T_2m,ws_10m,ws_100m", "t,T_2m,ws_10m,ws_100m"):
+        assert load(written(tmp_path, table(header, "{time},12.5,5,6"))).speed[0].tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "code"), [("m/s", "99.0"), ("m/s", "99.99"), ("km/h", "9998"), ("kn", "-999.99"), ("m/s", "-99.99")]
+)
+def test_codes_of_lidars_and_buoys(tmp_path: Path, unit: str, code: str) -> None:
+    path = written(tmp_path, table(f"time,ws_10m [{unit}],ws_100m [{unit}]").replace("T02:00,5,", f"T02:00,{code},"))
+    data = load(path)
+    assert np.isnan(data.speed[:, 0]).tolist() == [False, False, True, False]
+    assert f"1 speed is a code for a missing number ({float(code):g})" in data.notes
+    kmh = load(written(tmp_path, table("time,ws_10m [km/h],ws_100m [km/h]").replace("T02:00,5,", "T02:00,99,")))
+    assert kmh.speed[2, 0] == pytest.approx(27.5)  # a storm

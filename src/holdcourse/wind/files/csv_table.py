@@ -17,32 +17,54 @@ from holdcourse.tables import cells as tables
 from holdcourse.tables.numbers import MISSING_WORDS
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, is_time, read_times
-from holdcourse.wind.files.data import Array, Options, Piece, Site, checked_speeds, without_codes
+from holdcourse.wind.files.data import CODES_IN_METRES, Array, Options, Piece, Site, checked_speeds, without_codes
 from holdcourse.wind.files.paths import WindFile
-from holdcourse.wind.files.units import METRES, METRES_PER_SECOND, height_unit, height_unit_in, speed_unit
+from holdcourse.wind.files.units import (
+    METRES,
+    METRES_PER_SECOND,
+    height_unit,
+    height_unit_in,
+    speed_unit,
+    speed_unit_in,
+)
 
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
-_TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "t", "gmt"))
+_TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "gmt"))
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
 _PLAIN_WORDS = frozenset(
     (
-        *("wind", "horizontal", "horiz", "m", "meter", "meters", "metre", "metres", "s", "of", "the", "at", "above"),
+        *("wind", "horizontal", "horiz", "m", "meter", "meters", "metre", "metres", "of", "the", "at", "above"),
         *("ground", "level", "agl", "height", "avg", "mean", "average"),
     )
+)
+# In brackets these make it another quantity; other words there are notes, unless they look like a unit.
+_OTHER_QUANTITIES = frozenset(
+    (
+        *("max", "maximum", "min", "minimum", "std", "sd", "stdev", "stddev", "dev", "deviation", "sigma", "var"),
+        *("variance", "gust", "gusts", "dir", "direction", "count", "quality", "availability", "ti"),
+    )
+)
+_LIKE_A_UNIT = re.compile(
+    r"(?:^|[^a-z])[a-zµ]{1,5}/(?:s|sec|second|min|minute|h|hr|hour)\b|\b(?:s|min|h|hr) ?-1\b|\*\*|[\^⁻]"
+    r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of wind speeds: its position, its height if the name tells, its unit if the name tells."""
+    """A column of wind speeds: its position, its height if the name tells, its unit if the name tells.
+
+    `strange`: what looks like a unit in the name, and is none that we know.
+    """
 
     index: int
     height: float
     unit: str | None
+    strange: str | None = None
 
 
 def time_columns(names: Sequence[str]) -> list[int]:
@@ -54,6 +76,7 @@ def time_columns(names: Sequence[str]) -> list[int]:
     if both[0] is not None and both[1] is not None:
         return [both[0], both[1]]
     named = [i for i, found in enumerate(words) if found & _TIME_NAMES and not found & _SPEED_WORDS]
+    named = named or [i for i, name in enumerate(names) if name.strip().lower() == "t"]  # T_2m is a temperature
     return named[:1] or [0]
 
 
@@ -102,10 +125,15 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
 def _speed_column(index: int, name: str) -> Column | None:
     """Return a wind speed; height 0 where the name has none."""
     text = name.lower()
-    unit = None
+    unit = odd = None
     for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", text):
-        unit = unit or speed_unit(bracket)
+        if set(re.findall(r"[a-z]+", re.sub(r"\d\s*-?min", "", bracket))) & _OTHER_QUANTITIES:  # 10 min is a length
+            return None
+        found = speed_unit_in(bracket)
+        unit = unit or found
+        odd = odd or (bracket if found is None and _LIKE_A_UNIT.search(bracket.strip()) else None)
     text = re.sub(r"[(\[][^)\]]*[)\]]", " ", text).replace("km/h", "kmh").replace("m/s", "ms")
+    text = re.sub(r"(?<=[ _])m[ _]s\b", "ms", text)
     words = re.findall(r"[a-z]+", text)
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
     strange = [word for word in words if word not in _SPEED_WORDS | _PLAIN_WORDS | _UNIT_WORDS]
@@ -113,7 +141,7 @@ def _speed_column(index: int, name: str) -> Column | None:
         return None
     unit = unit or next((speed_unit(word) for word in words if word in _UNIT_WORDS), None)
     height = float(numbers[0]) if numbers else 0.0
-    return Column(index, height, unit) if height <= HIGHEST else None
+    return Column(index, height, unit, None if unit else odd) if height <= HIGHEST else None
 
 
 def _bare_height(index: int, name: str) -> Column | None:
@@ -252,6 +280,9 @@ def read_speeds(
     speed, notes = without_codes(np.stack([table.numbers(column.index) for column in columns], axis=1))
     low = speed[np.broadcast_to(heights <= 200.0, speed.shape)]
     unit, note = _unit(table, columns, stated, given, low, speed, remedy)
+    if unit == "m/s":
+        speed, more = without_codes(speed, CODES_IN_METRES)
+        notes += more
     return checked_speeds(table.label, speed * METRES_PER_SECOND[unit]), [note, *notes]
 
 
@@ -276,10 +307,17 @@ def _unit(
     """Return the unit of all speed columns, and a note on where it is known from."""
     if given is not None:
         return given, f"speeds read as {given}"
+    for column in columns:
+        if column.strange is not None:
+            raise InvalidInput(
+                f"{table.label}: the unit {column.strange!r} in the heading {table.names[column.index]!r} is not "
+                f"known; convert the speeds to one of {', '.join(METRES_PER_SECOND)}, and write it there"
+            )
     named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
     if len(named) > 1:
         raise InvalidInput(
-            f"{table.label}: the speed columns have different units ({', '.join(map(str, named))}); convert them to one"
+            f"{table.label}: the speed columns have different units ({', '.join(sorted(map(str, named)))}); convert "
+            "them to one"
         )
     if named:
         unit = str(named.pop())
