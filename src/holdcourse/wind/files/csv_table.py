@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from holdcourse.errors import InvalidInput
 from holdcourse.tables import cells as tables
-from holdcourse.tables.numbers import MISSING_WORDS
+from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, is_time, read_times
 from holdcourse.wind.files.data import CODES_IN_METRES, Array, Options, Piece, Site, checked_speeds, without_codes
@@ -164,28 +164,35 @@ class Table:
     cells: list[list[str]]  # one list per column
     lines: list[int]  # the line each row stands in
     comments: tuple[str, ...]
+    signs: Signs = field(default_factory=Signs)
 
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
         cells = self.cells[column]
         try:
-            if not any("_" in cell for cell in cells):  # 1_0 is ten in Python, and a slip in a table
+            if self.signs.decimal != "," and not any("_" in cell for cell in cells):  # 1_0 is ten in Python only
                 return np.array(cells, dtype=np.float64)
         except ValueError:
             pass
         return np.array([self._number(row, column) for row in range(len(self.lines))])
 
     def _number(self, row: int, column: int) -> float:
-        text = self.cells[column][row].strip()
+        text = cleaned(self.cells[column][row])
         if text.lower() in MISSING_WORDS:
             return float("nan")
-        try:
-            return float("" if "_" in text else text)
-        except ValueError:
-            raise InvalidInput(
-                f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} is not a "
-                "number; leave missing values empty"
-            ) from None
+        found = self.signs.number(text)
+        if not isinstance(found, str):
+            return found
+        told, open_, _ = found.partition(": ")
+        remedy = "leave missing values empty"
+        if "decimal" in told or "thousands" in told:
+            remedy = "write all numbers in one way"
+        elif open_:
+            remedy = "write it without a sign between thousands"
+        raise InvalidInput(
+            f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} "
+            f"{'may be' if open_ else 'is'} {told}; {remedy}"
+        )
 
 
 def read_piece(file: WindFile, options: Options) -> Piece:
@@ -223,11 +230,26 @@ def read_table(file: WindFile) -> Table:
                 "with the names above it, such as time,ws_50m,ws_100m"
             )
     cells = [[str(cell) for cell in column] for column in found.cells]
-    if found.separator != ",":
-        # Who separates cells by semicolons writes decimal commas; elsewhere 1,234 may be a thousand metres.
-        decimal = r"^(-?\d+),(\d+)$" if found.separator == ";" else r"^(?!-?[1-9]\d{0,2},\d{3}$)(-?\d+),(\d+)$"
-        cells = [[re.sub(decimal, r"\1.\2", cell) for cell in column] for column in cells]
-    return Table(found.label, found.names, cells, found.lines, found.comments)
+    speeds = [cells[i] for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
+    return Table(found.label, found.names, cells, found.lines, found.comments, _signs(speeds))
+
+
+def _signs(speeds: Sequence[Sequence[str]]) -> Signs:
+    """Return the decimal sign of a file, which its speeds tell: the 1,234 of a speed is no thousand.
+
+    The other sign then separates thousands, as in the heights 500 and 1.000 beside the speed 7,5.
+    """
+    decimals = set()
+    for cells in speeds:
+        if any("," in cell for cell in cells):
+            shapes = (shape_of(cleaned(cell)) for cell in cells)
+            decimals |= {shape.decimal or shape.open for shape in shapes if shape is not None}
+        elif any("." in cell and is_number(cell) for cell in cells):
+            decimals.add(".")
+    if decimals <= {""}:
+        return Signs()
+    decimal, other = (".", ",") if "." in decimals else (",", ".")
+    return Signs(decimal, seen={("thousands", other): ("", "")})
 
 
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
