@@ -420,3 +420,30 @@ def test_two_decimal_signs(tmp_path: Path) -> None:
     path = written(tmp_path, table("time;ws_10m;ws_100m", "{time};5,5;6.5"))
     with pytest.raises(InvalidInput, match=r"line 2: '5,5' in column 'ws_10m' is not a number with a decimal point"):
         load(path)
+
+
+@pytest.mark.parametrize("names", ["Datum;Uhrzeit", "Date (UTC);Time (UTC)", "date;time"])
+def test_the_time_of_day_in_a_column_of_its_own(tmp_path: Path, names: str) -> None:
+    rows = "".join(f"01.06.2020;{hour:02}:10;{hour},5;7\n" for hour in range(13, 20))
+    data = load(written(tmp_path, f"{names};ws_10m;ws_100m\n{rows}".replace("01.06", "13.06")))
+    assert str(data.time[0]) == "2020-06-13T13:10:00"
+    assert len(data) == 7
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("day;clock;ws_10m;ws_100m", "2020-06-13;{hour};{hour},5;7"),  # every row has the same day
+        ("time;turbine;ws_10m;ws_100m", "2020-06-13 {hour}:00;A;5;6\n2020-06-13 {hour}:00;B;6;6"),
+        ("time;turbine;height;ws", "2020-06-13 {hour}:00;A;10;5\n2020-06-13 {hour}:00;B;10;6"),
+    ],
+)
+def test_rows_that_have_one_time_and_several_winds_are_refused(tmp_path: Path, header: str, row: str) -> None:
+    text = header + "\n" + "".join(row.format(hour=hour) + "\n" for hour in range(10, 20))
+    with pytest.raises(InvalidInput, match=r"rows have the time (and height )?of another row, but other speeds; if"):
+        load(written(tmp_path, text))
+    same = text.replace(";6\n", ";5\n").replace(";5;6\n", ";5;5\n").replace(";6;5\n", ";5;5\n")
+    if "day" not in header:
+        assert (load(written(tmp_path, same)).speed == 5).all()
+    if "height" in header:
+        assert "10 rows with the time and height of an earlier row were dropped" in load(written(tmp_path, same)).notes

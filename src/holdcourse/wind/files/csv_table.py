@@ -28,9 +28,11 @@ from holdcourse.wind.files.units import (
     speed_unit_in,
 )
 
+MOST_REPEATED = 0.4  # of the rows; where there are more, each time has several winds
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
 _TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "gmt"))
+_CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
@@ -70,11 +72,10 @@ class Column:
 def time_columns(names: Sequence[str]) -> list[int]:
     """Return the column of times, or the two of date and time of day; the first column if none is named so."""
     words = [set(re.findall(r"[a-z]+", name.lower())) for name in names]
-    both = [
-        next((i for i, name in enumerate(names) if name.strip().lower() == wanted), None) for wanted in ("date", "time")
-    ]
-    if both[0] is not None and both[1] is not None:
-        return [both[0], both[1]]
+    bare = [re.sub(r"[(\[][^)\]]*[)\]]", "", name.lower()).strip() for name in names]  # Date [UTC]
+    both = [[i for i, name in enumerate(bare) if name in wanted] for wanted in (("date", "datum"), _CLOCK_NAMES)]
+    if both[0] and both[1]:
+        return [both[0][0], both[1][0]]
     named = [i for i, found in enumerate(words) if found & _TIME_NAMES and not found & _SPEED_WORDS]
     named = named or [i for i, name in enumerate(names) if name.strip().lower() == "t"]  # T_2m is a temperature
     return named[:1] or [0]
@@ -209,10 +210,12 @@ def read_piece(file: WindFile, options: Options) -> Piece:
         heights = np.array([column.height for column in wide])
         speed, notes = read_speeds(table, wide, units, options.units, heights)
         names = tuple(f"{height:g} m" for height in heights)
+        _repeated(table, times, speed)
     else:
         height_column, speed_column = tidy
         metres, height_notes = _heights(table, height_column, units)
         speed, notes = read_speeds(table, [speed_column], units, options.units, metres[:, None])
+        height_notes += _repeated(table, times, speed, metres)
         notes += height_notes
         times, names, heights, speed = _pivot(table, times, metres, speed[:, 0])
     layout = f"{LAYOUT} ({product})" if product else f"{LAYOUT}, {'one column per height' if tidy is None else 'tidy'}"
@@ -357,6 +360,28 @@ def _require_clear_unit(label: str, low: Array, speed: Array, remedy: str) -> No
             f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
             f"m/s, and the file names no unit; {remedy}"
         )
+
+
+def _repeated(table: Table, times: Times, speed: Array, heights: Array | None = None) -> list[str]:
+    """Return a note on rows whose time (and height) is that of an earlier row; raise if many have another wind."""
+    there = np.ones(len(times), dtype=bool) if heights is None else np.isfinite(heights)
+    key = np.unique(times[there], return_inverse=True)[1]
+    if heights is not None:
+        levels, level = np.unique(heights[there], return_inverse=True)
+        key = key * len(levels) + level
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    rows = speed[there]
+    same = rows[first[group]]
+    differ = (np.isfinite(rows) & np.isfinite(same) & (rows != same)).any(axis=1)
+    if differ.sum() > MOST_REPEATED * len(rows):
+        what = "time" if heights is None else "time and height"
+        raise InvalidInput(
+            f"{table.label}: {int(differ.sum()):,} of {len(rows):,} rows have the {what} of another row, but other "
+            "speeds; if they are of several turbines or places, give the rows of one; if the time of day has a column "
+            "of its own, name the two columns date and time"
+        )
+    left = len(rows) - len(first)
+    return [f"{left:,} rows with the time and height of an earlier row were dropped"] if left else []
 
 
 def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Times, tuple[str, ...], Array, Array]:
