@@ -318,6 +318,32 @@ def test_clocks_change_in_other_places_too(night, back):
     assert len(read_times([f"{other} {clock}" for clock in clocks], "time", "plant.csv")[0]) == 5
 
 
+@pytest.mark.parametrize("minutes", [15, 60])
+@pytest.mark.parametrize(
+    ("zone", "year"),
+    [
+        *(("Europe/Oslo", 2021), ("America/New_York", 2021), ("Australia/Sydney", 2021), ("Pacific/Auckland", 2021)),
+        *(("America/Santiago", 2017), ("America/Santiago", 2024), ("America/Sao_Paulo", 2017), ("Asia/Beirut", 2021)),
+        *(("America/Asuncion", 2021), ("America/Mexico_City", 2021), ("America/St_Johns", 2021)),
+    ],
+)
+def test_each_change_of_the_clock_is_seen_in_times_without_a_zone(zone, year, minutes):
+    from zoneinfo import ZoneInfo
+
+    there = ZoneInfo(zone)
+    hours = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(hours=k) for k in range(8760)]
+    shifts = [hour for hour in hours[1:] if there.utcoffset(hour.astimezone(there)) != _before(hour, there)]
+    assert len(shifts) == 2
+    for shift in shifts:
+        near = [shift + timedelta(minutes=minutes * k) for k in range(-600 // minutes, 600 // minutes)]
+        with pytest.raises(InvalidInput, match="so these may be local times; give timezone="):
+            read_times([f"{moment.astimezone(there):%Y-%m-%d %H:%M}" for moment in near], "time", "plant.csv")
+
+
+def _before(hour, there):
+    return there.utcoffset((hour - timedelta(hours=1)).astimezone(there))
+
+
 def test_the_hour_that_is_missing():
     assert local(["2024-03-31 01:30", "2024-03-31 03:00"]) == ["2024-03-31T00:30:00", "2024-03-31T01:00:00"]
     with pytest.raises(

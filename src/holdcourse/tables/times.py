@@ -20,10 +20,15 @@ Times: TypeAlias = NDArray[np.datetime64]  # seconds, UTC
 
 HOUR = 3600  # seconds
 
-# Sunday nights in which clocks change, as month, first and last day: in Europe, North America, Australia, New Zealand
-# and Chile.
-SET_BACK = ((10, 25, 31), (11, 1, 7), (4, 1, 7))
-SET_FORWARD = ((3, 25, 31), (3, 8, 14), (10, 1, 7), (9, 24, 30), (9, 1, 7))
+# Nights to Sunday in which clocks change, as month, first and last day of that Sunday: in Europe, North America,
+# Australia and Chile; Paraguay (March), Brazil until 2019 (February) and Chile until 2018 (May).
+SET_BACK = ((10, 25, 31), (11, 1, 7), (4, 1, 8), (3, 22, 28), (2, 15, 28), (5, 9, 15))
+# In Europe, North America, Australia, New Zealand and Chile; Brazil until 2019 (October, November), Mexico until 2022
+# (April) and Chile until 2018 (August).
+SET_FORWARD = (
+    *((3, 25, 31), (3, 8, 14), (10, 1, 7), (9, 24, 30), (9, 1, 8)),
+    *((10, 15, 21), (11, 1, 7), (4, 1, 7), (8, 9, 15)),
+)
 
 _EPOCH = datetime(1970, 1, 1)
 # Days by number that can be taken for each other all stand here: what fits two of them is refused.
@@ -428,8 +433,8 @@ def _require_no_clock_change(times: Times, label: str, tidy: bool) -> None:
 
 
 def _is_in(moment: np.datetime64, nights: Sequence[tuple[int, int, int]]) -> bool:
-    """Return whether a time lies in one of these Sunday nights, each a month and the days between which it lies."""
-    when = moment.astype(datetime)
-    if when.weekday() != 6 or when.hour > 3:
+    """Return whether a time lies in one of these nights, from 23:00 on; each a month and the days of its Sunday."""
+    when = moment.astype(datetime) + timedelta(hours=1)  # where clocks are set back at midnight, 23:00 comes twice
+    if when.weekday() != 6 or when.hour > 4:
         return False
     return any(when.month == month and first <= when.day <= last for month, first, last in nights)
