@@ -258,6 +258,25 @@ def test_a_line_that_was_written_twice_is_not_the_second_hour():
     assert local(hourly) == [f"2020-10-{rest}:00:00" for rest in ("24T23", "25T00", "25T01", "25T02")]
 
 
+@pytest.mark.parametrize("minutes", [10, 60])
+@pytest.mark.parametrize("layout", ["a late row", "months in another order", "a late row, newest first"])
+def test_rows_out_of_order_elsewhere_do_not_matter(minutes, layout):
+    from zoneinfo import ZoneInfo
+
+    moments = [datetime(2020, 10, 20, tzinfo=UTC) + timedelta(minutes=minutes * k) for k in range(14400 // minutes)]
+    if "late" in layout:
+        moments.insert(70, moments.pop(30))
+    else:
+        moments = moments[200:] + moments[:200]
+    if "newest" in layout:
+        moments.reverse()
+    assert any(f"{moment:%d %H:%M}" == "25 01:00" for moment in moments)
+    cells = [f"{moment.astimezone(ZoneInfo('Europe/Oslo')):%Y-%m-%d %H:%M}" for moment in moments]
+    times, note = read_times(cells, "time", "plant.csv", timezone="Europe/Oslo")
+    assert times.tolist() == [moment.replace(tzinfo=None) for moment in moments]
+    assert note == "times read as Europe/Oslo, shown in UTC"
+
+
 @pytest.mark.parametrize("minutes", [10, 30, 60])
 @pytest.mark.parametrize("zone", ["Europe/Oslo", "Australia/Sydney"])
 @pytest.mark.parametrize("layout", ["by time", "by turbine", "day by day", "newest first", "by turbine, newest first"])

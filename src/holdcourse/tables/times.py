@@ -307,8 +307,11 @@ def _folds(
     rises = sum(one < other for one, other in itertools.pairwise(once))
     falling = falls > rises or (falls == rises and bool(once) and moments[0] > moments[-1])
     folds, stretches = _stretches(moments, twice, falling=falling)
-    # Rows of several turbines may come day by day, so there may be a stretch for each of them on each day.
-    if len(stretches) > (1 if most == 1 else most * len({moment.date() for moment in once})):
+    # Rows of several turbines may come day by day, so there may be a stretch for each of them on each day. In rows of
+    # one, some may come late, or files one after the other, as long as each such night stands in one stretch.
+    nightly = {(moments[row].date(), k) for k, rows in enumerate(stretches) for row in rows if moments[row] in twice}
+    split = len(nightly) > len({day for day, _ in nightly})
+    if split if most == 1 else len(stretches) > most * len({moment.date() for moment in once}):
         return _in_no_order(moments, twice, _commonest(once), timezone, place)
     unsure: set[datetime] = set()
     step = _usual_step(moments)
