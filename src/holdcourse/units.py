@@ -50,7 +50,8 @@ OTHER_NAMES: dict[str, str] = {
         "d": "day days",
         "week": "weeks",
         "%": "percent",
-        "m/s": "ms-1",
+        "m/s": "ms-1 mps m.s-1",
+        "km/h": "kmh kph",
         "kn": "knots",
         "EUR": "€ euro euros EUR",
         "USD": "$ USD",
@@ -113,6 +114,8 @@ def known(unit: str) -> str:
     unit = unit.strip()
     if unit in _FACTORS:
         return unit
+    if re.fullmatch(r"m[ ·]?s(?:-1|\^-1|⁻¹)", unit):  # m s-1
+        return "m/s"
     if unit in OTHER_NAMES:
         return OTHER_NAMES[unit]
     alike = [each for each in _FACTORS if each and each.casefold() == unit.casefold()]

@@ -504,3 +504,17 @@ def test_options_of_the_command_are_named_in_its_errors(tmp_path, monkeypatch, c
         "plant.csv, line 2: '1,234' in column 'kW' may be 1.234 or 1234: give --decimal comma or --thousands comma"
         in told
     )
+
+
+def test_the_offset_in_a_heading_is_the_zone_of_the_hour():
+    table = {"Time (UTC+2)": ["2024-06-01 06:00", "2024-06-01 07:00"], "s": [6, 8], "y": [1.0, 2.0]}
+    found = hc.read_readings(table, action="s", cost="y", context="hour", time="Time (UTC+2)")
+    assert str(found.times[0]) == "2024-06-01T04:00:00"
+    np.testing.assert_allclose(found.history.contexts[0], [1.0, 0.0], atol=1e-12)
+
+
+def test_whole_numbers_of_a_frame_are_times_since_1970():
+    nanoseconds = [1_717_200_000_000_000_000.0 + 3.6e12 * k for k in range(3)]
+    table = {"time": nanoseconds, "s": [6, 8, 6], "y": [1.0, 2.0, 3.0]}
+    found = hc.read_readings(table, action="s", cost="y", context="hour", time="time")
+    assert [str(time) for time in found.times[:2]] == ["2024-06-01T00:00:00", "2024-06-01T01:00:00"]

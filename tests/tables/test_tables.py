@@ -143,6 +143,19 @@ def test_the_names_in_another_line():
     assert read_table("# time load\n1 2\n", "a.csv", header_line=1, separator=" ").names == ["time", "load"]
 
 
+def test_the_names_in_a_comment():
+    """As systems of wind farms export them: the first row of data names nothing."""
+    names = '# Date and time,Speed (m/s),"Power, net (kW)"'
+    text = f"# Turbine: 1\n#\n{names}\n2021-01-04 00:00,5.2,NaN\n2021-01-04 00:10,,-1e1\n"
+    table = read_table(text, "plant.csv")
+    assert table.names == ["Date and time", "Speed (m/s)", "Power, net (kW)"]
+    assert table.cells[0] == ["2021-01-04 00:00", "2021-01-04 00:10"]
+    assert (table.lines, table.header_line, table.comments) == ([4, 5], 3, ("# Turbine: 1", "#"))
+    for comment in ("# hourly, of a lidar", "# 1,2,3", "# a,b", "# a,,c"):
+        assert read_table(f"{comment}\n1,2,3\n4,5,6\n", "plant.csv").names == ["1", "2", "3"]
+    assert read_table("# a,b,c\ntime,10,100\n4,5,6\n", "plant.csv").names == ["time", "10", "100"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -245,6 +258,25 @@ def test_a_line_that_was_written_twice_is_not_the_second_hour():
     assert local(hourly) == [f"2020-10-{rest}:00:00" for rest in ("24T23", "25T00", "25T01", "25T02")]
 
 
+@pytest.mark.parametrize("minutes", [10, 60])
+@pytest.mark.parametrize("layout", ["a late row", "months in another order", "a late row, newest first"])
+def test_rows_out_of_order_elsewhere_do_not_matter(minutes, layout):
+    from zoneinfo import ZoneInfo
+
+    moments = [datetime(2020, 10, 20, tzinfo=UTC) + timedelta(minutes=minutes * k) for k in range(14400 // minutes)]
+    if "late" in layout:
+        moments.insert(70, moments.pop(30))
+    else:
+        moments = moments[200:] + moments[:200]
+    if "newest" in layout:
+        moments.reverse()
+    assert any(f"{moment:%d %H:%M}" == "25 01:00" for moment in moments)
+    cells = [f"{moment.astimezone(ZoneInfo('Europe/Oslo')):%Y-%m-%d %H:%M}" for moment in moments]
+    times, note = read_times(cells, "time", "plant.csv", timezone="Europe/Oslo")
+    assert times.tolist() == [moment.replace(tzinfo=None) for moment in moments]
+    assert note == "times read as Europe/Oslo, shown in UTC"
+
+
 @pytest.mark.parametrize("minutes", [10, 30, 60])
 @pytest.mark.parametrize("zone", ["Europe/Oslo", "Australia/Sydney"])
 @pytest.mark.parametrize("layout", ["by time", "by turbine", "day by day", "newest first", "by turbine, newest first"])
@@ -305,6 +337,32 @@ def test_clocks_change_in_other_places_too(night, back):
     assert len(read_times([f"{other} {clock}" for clock in clocks], "time", "plant.csv")[0]) == 5
 
 
+@pytest.mark.parametrize("minutes", [15, 60])
+@pytest.mark.parametrize(
+    ("zone", "year"),
+    [
+        *(("Europe/Oslo", 2021), ("America/New_York", 2021), ("Australia/Sydney", 2021), ("Pacific/Auckland", 2021)),
+        *(("America/Santiago", 2017), ("America/Santiago", 2024), ("America/Sao_Paulo", 2017), ("Asia/Beirut", 2021)),
+        *(("America/Asuncion", 2021), ("America/Mexico_City", 2021), ("America/St_Johns", 2021)),
+    ],
+)
+def test_each_change_of_the_clock_is_seen_in_times_without_a_zone(zone, year, minutes):
+    from zoneinfo import ZoneInfo
+
+    there = ZoneInfo(zone)
+    hours = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(hours=k) for k in range(8760)]
+    shifts = [hour for hour in hours[1:] if there.utcoffset(hour.astimezone(there)) != _before(hour, there)]
+    assert len(shifts) == 2
+    for shift in shifts:
+        near = [shift + timedelta(minutes=minutes * k) for k in range(-600 // minutes, 600 // minutes)]
+        with pytest.raises(InvalidInput, match="so these may be local times; give timezone="):
+            read_times([f"{moment.astimezone(there):%Y-%m-%d %H:%M}" for moment in near], "time", "plant.csv")
+
+
+def _before(hour, there):
+    return there.utcoffset((hour - timedelta(hours=1)).astimezone(there))
+
+
 def test_the_hour_that_is_missing():
     assert local(["2024-03-31 01:30", "2024-03-31 03:00"]) == ["2024-03-31T00:30:00", "2024-03-31T01:00:00"]
     with pytest.raises(
@@ -357,3 +415,32 @@ def test_a_day_above_twelve_settles_the_order():
     assert str(times[0]) == "2024-06-01T14:00:00"
     times, _ = read_times(["06/01/2024 2:00 PM", "06/13/2024 2:00 PM"], "time", "plant.csv")
     assert str(times[0]) == "2024-06-01T14:00:00"
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Time (UTC+1)", "2021-06-01T11:00:00"),
+        ("Timestamp [GMT-03:30]", "2021-06-01T15:30:00"),
+        ("local time UTC+01", "2021-06-01T11:00:00"),
+        ("time_utc\u22122", "2021-06-01T14:00:00"),
+        ("Time (Etc/GMT-1)", "2021-06-01T11:00:00"),  # whose signs are the other way round
+        ("Time (UTC)", "2021-06-01T12:00:00"),
+        ("time_utc-10min", "2021-06-01T12:00:00"),
+        ("utc-2020", "2021-06-01T12:00:00"),
+    ],
+)
+def test_an_offset_in_the_heading_is_the_zone(heading, expected):
+    times, note = read_times(["2021-06-01 12:00"], heading, "plant.csv")
+    assert str(times[0]) == expected
+    assert ("times read as UTC" if expected[11:13] != "12" else "times are UTC, as the file says") in note
+    given, _ = read_times(["2021-06-01 12:00"], heading, "plant.csv", timezone="UTC")
+    assert str(given[0]) == "2021-06-01T12:00:00"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["1622548800", "1622548800000", "1622548800000.0", "1622548800000000", "1622548800000000000", "20210601 1200"],
+)
+def test_times_as_programs_write_them(cell):
+    assert str(read_times([cell], "time", "plant.csv")[0][0]) == "2021-06-01T12:00:00"

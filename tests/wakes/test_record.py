@@ -240,3 +240,44 @@ def test_rows_of_one_time_and_gaps_are_told():
     assert record.coverage == pytest.approx(0.75)
     assert "216 rows of 108 times: the mean of the rows of one time is taken" in record.notes
     assert record.notes[-1] == "the readings cover 75.0 % of the time: nothing is judged or learned in the gaps"
+
+
+def test_names_in_a_comment(tmp_path):
+    text = "# Turbine 1\n# Date and time,Wind speed (m/s),Wind direction (°)\n"
+    path = tmp_path / "farm.csv"
+    path.write_text(text + "2021-01-04 00:00,8.1,270\n2021-01-04 00:10,8.3,271\n", encoding="utf-8")
+    assert read_record(path).speed.tolist() == [8.1, 8.3]
+
+
+@pytest.mark.parametrize("unit", ["m s-1", "mps", "m·s⁻¹", "ms-1", "avg"])
+def test_metres_per_second_as_people_write_them(unit):
+    table = {"time": ["2021-01-04T00:00Z", "2021-01-04T00:10Z"], "wd": [270, 271], f"ws [{unit}]": [9.0, 18.0]}
+    assert read_record(table).speed.tolist() == [9.0, 18.0]
+
+
+@pytest.mark.parametrize("unit", ["Deg", "degree", "°N", "deg.", "degT", "mean"])
+def test_degrees_as_people_write_them(unit):
+    table = {"time": ["2021-01-04T00:00Z", "2021-01-04T00:10Z"], f"wd [{unit}]": [100.0, 200.0], "ws": [8, 9]}
+    assert read_record(table).direction == pytest.approx([100.0, 200.0])
+
+
+def test_codes_among_directions_are_refused():
+    table = {"time": ["2021-01-04T00:00Z", "2021-01-04T00:10Z", "2021-01-04T00:20Z"], "ws": [8, 9, 8]}
+    with pytest.raises(InvalidInput, match=r"row 1: the wind direction .* is -99.9 degrees .* between 0 and 720\."):
+        read_record(table | {"wd": [100.0, -99.9, 200.0]})
+    assert read_record(table | {"wd": [100.0, -99.9, -50.0]}).direction == pytest.approx([100, 260.1, 310])
+
+
+def test_speeds_in_another_unit_that_is_not_named_are_refused():
+    table = {"time": ["2021-01-04T00:00Z", "2021-01-04T00:10Z"], "wd": [270, 271]}
+    with pytest.raises(InvalidInput, match=r"mean of column 'ws' is 28.5, which is too high for m/s.*'ws \[m/s\]'"):
+        read_record(table | {"ws": [27.0, 30.0]})
+    assert read_record(table | {"ws [m/s]": [27.0, 30.0]}).speed.tolist() == [27.0, 30.0]
+
+
+def test_a_row_that_came_twice_hides_only_its_own_power():
+    times = [f"2021-01-04T0{hour}:{minute}0Z" for hour in range(6) for minute in range(6)]
+    table = {"time": [*times, times[3]], "wd": [270.0] * 37, "ws": [8.0] * 37, "kW": [900.0] * 37}
+    power = read_record(table, power="kW").power
+    assert np.flatnonzero(np.isnan(power)).tolist() == [3]
+    assert power[0] == 900.0

@@ -159,3 +159,17 @@ def test_machines_of_the_same_name_are_told_apart():
     digests = {curve.digest for curve in (paper_curve(), paper_curve(cut_out=20), paper_curve(cut_out=25))}
     assert len(digests) == 3
     assert paper_curve().digest == paper_curve().digest
+
+
+def test_a_table_with_decimal_commas_thousands_and_comments(tmp_path):
+    path = tmp_path / "mill.csv"
+    path.write_text("# of 2020\nspeed (m/s);power (W)\n3,5;0\n# rated\n12,5;10.000\n25;10.250,5\n", encoding="utf-8")
+    curve = read_curve(path)
+    assert curve.power(np.array([12.5, 25.0])) == pytest.approx([10.0, 10.2505])
+
+
+def test_altitudes_in_feet_are_refused(tmp_path):
+    path = tmp_path / "mill.csv"
+    path.write_text("speed (m/s),300 ft,600 ft\n3,0,0\n12,10,12\n25,10,12\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"'300 ft' and '600 ft' .* name the altitude of each column in metres"):
+        read_curve(path)

@@ -30,7 +30,7 @@ from holdcourse.tables.columns import find_column, has_column, split_name, units
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.text import FileContent
-from holdcourse.tables.times import HOUR, Times, is_unix, read_times, zone_of
+from holdcourse.tables.times import HOUR, Times, heading_zone, is_unix, read_times, zone_of
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -389,7 +389,8 @@ def read_moments(
     times = np.full(len(table.lines), np.datetime64("NaT", "s"))
     times[rows] = read
     seconds[rows] = read.astype(np.int64)
-    return Moments(seconds, times, UTC if timezone is None else zone_of(timezone), note)
+    zone = timezone or heading_zone(name)
+    return Moments(seconds, times, UTC if zone is None else zone_of(zone), note)
 
 
 def _joined(cells: Sequence[Any]) -> str | datetime:
@@ -402,7 +403,9 @@ def _joined(cells: Sequence[Any]) -> str | datetime:
 
 
 def _plain_text(cell: Any) -> str:
-    return f"{cell:.15g}" if isinstance(cell, float) else str(cell).strip()
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if cell.is_integer() and abs(cell) < 1e19 else f"{cell:.15g}"
+    return str(cell).strip()
 
 
 def _is_plain(text: str) -> bool:

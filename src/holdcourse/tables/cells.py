@@ -11,11 +11,14 @@ from typing import TypeAlias
 
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.tables.spreadsheet import original
+from holdcourse.tables.times import is_time, is_unix
 
 Cell: TypeAlias = str | float | datetime  # text as written; other types only from sources that have them
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 GUESSED = ",;\t|"  # tried where none is given; spaces stand within times
+_NUMERIC = re.compile(r"[+-]?[\d.,]*\d[.,]?(?:[eE][+-]?\d+)?")
+_NOTHING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))  # in a first row of readings
 LONGEST_CELL = 20  # lines; a quoted cell of more is a quotation mark that was never closed
 
 
@@ -86,6 +89,8 @@ def read_table(
 ) -> Table:
     """Split a text into cells; the first line that is neither empty nor a comment names the columns.
 
+    Where that line is numbers and times already, the comment above it does, if it has a name for each of them.
+
     Parameters
     ----------
     separator
@@ -116,8 +121,10 @@ def read_table(
         split = _best(lines, label, comments)
     if split.wrong is not None:
         raise split.wrong
+    if header_line is None and split.comments:
+        split = _named_by_comment(split, lines, label)
     columns: list[list[Cell]] = [[row[place] for row in split.rows] for place in range(len(split.header))]
-    return Table(label, split.header, columns, split.lines, split.header_line, comments, split.separator)
+    return Table(label, split.header, columns, split.lines, split.header_line, split.comments, split.separator)
 
 
 def _lines(text: str, header_line: int | None) -> tuple[list[tuple[int, str]], tuple[str, ...], str | None]:
@@ -136,6 +143,22 @@ def _lines(text: str, header_line: int | None) -> tuple[list[tuple[int, str]], t
         else:
             kept.append((number, line))
     return kept, tuple(comments), told
+
+
+def _named_by_comment(split: Rows, lines: list[tuple[int, str]], label: str) -> Rows:
+    """Split again with the last comment as the names of columns, if the first row holds none."""
+    values = [cell for cell in split.header if cell.lower() not in _NOTHING]
+    if not values or not all(_is_value(cell) for cell in values):
+        return split
+    above = split.comments[-1].lstrip("# \t")
+    named = _split([(split.header_line - 1, above), *lines], split.separator, label, split.comments[:-1])
+    fits = named.wrong is None and len(named.header) == len(split.header) > 1
+    return named if fits and not any(_is_value(name) or not name for name in named.header) else split
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether a cell is written like a number or a time."""
+    return _NUMERIC.fullmatch(cell) is not None or is_unix(cell) or is_time(cell)
 
 
 def _best(lines: list[tuple[int, str]], label: str, comments: tuple[str, ...]) -> Rows:

@@ -20,10 +20,15 @@ Times: TypeAlias = NDArray[np.datetime64]  # seconds, UTC
 
 HOUR = 3600  # seconds
 
-# Sunday nights in which clocks change, as month, first and last day: in Europe, North America, Australia, New Zealand
-# and Chile.
-SET_BACK = ((10, 25, 31), (11, 1, 7), (4, 1, 7))
-SET_FORWARD = ((3, 25, 31), (3, 8, 14), (10, 1, 7), (9, 24, 30), (9, 1, 7))
+# Nights to Sunday in which clocks change, as month, first and last day of that Sunday: in Europe, North America,
+# Australia and Chile; Paraguay (March), Brazil until 2019 (February) and Chile until 2018 (May).
+SET_BACK = ((10, 25, 31), (11, 1, 7), (4, 1, 8), (3, 22, 28), (2, 15, 28), (5, 9, 15))
+# In Europe, North America, Australia, New Zealand and Chile; Brazil until 2019 (October, November), Mexico until 2022
+# (April) and Chile until 2018 (August).
+SET_FORWARD = (
+    *((3, 25, 31), (3, 8, 14), (10, 1, 7), (9, 24, 30), (9, 1, 8)),
+    *((10, 15, 21), (11, 1, 7), (4, 1, 7), (8, 9, 15)),
+)
 
 _EPOCH = datetime(1970, 1, 1)
 # Days by number that can be taken for each other all stand here: what fits two of them is refused.
@@ -38,6 +43,11 @@ _CLOCK_FORMATS = (
 _COMPACT_FORMATS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}  # by number of digits
 _LOCAL_WORDS = frozenset(("local", "lt", "lst", "cet", "cest", "met", "bst", "ist", "est", "edt", "cst", "pst", "mst"))
 _UTC_WORDS = frozenset(("utc", "gmt", "zulu", "z"))
+# An offset in a heading: Time (UTC+1), GMT-03:00; the 10 of "UTC-10min" is none. Signs of Etc/GMT-1 are the other way.
+_HEADING_OFFSET = re.compile(
+    r"(etc/|(?<![a-z/]))(?:utc|gmt)\s?([+\-\u2212])\s?((?:0?\d|1[0-4])(?::?[0-5]\d)?)(?!\d|\s*(?:min|sec|m\b|s\b))",
+    re.IGNORECASE,
+)
 _END_OF_DAY = re.compile(r"(.*[ T])24(:00(?::00(?:\.0+)?)?)")  # 24:00 is the midnight that ends a day
 _YEARS = ("%Y", "%y", "%G", "%c", "%x", "%D", "%s")  # directives that tell a year
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
@@ -83,6 +93,7 @@ def read_times(
             f"({str(cells[aware.index(False)])!r}); write all of them in the same way"
         )
     words = set(re.findall(r"[a-z]+", column.lower()))
+    timezone = timezone or heading_zone(column)
     if timezone is not None:
         times, unsure = _from_zone(parsed, timezone, place)
         noted = (
@@ -166,7 +177,7 @@ def _seconds(moment: datetime, row: int, place: Callable[[int], str]) -> float:
 
 def _iso(cells: Sequence[str]) -> list[datetime]:
     # A bare 2020 or 20200630 is more likely a number: only dashes or a T make it a date here.
-    if not re.match(r"\d{4}-\d\d|\d{8}T", cells[0]):
+    if not re.match(r"\d{4}-\d\d|\d{8}[T ]", cells[0]):
         raise ValueError
     return [datetime.fromisoformat(cell.removesuffix(" UTC").removesuffix(" Z")) for cell in cells]
 
@@ -179,8 +190,8 @@ def _is_iso(cell: str) -> bool:
 
 
 def is_unix(cell: str) -> bool:
-    """Return whether a text looks like seconds or milliseconds since 1970."""
-    return re.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}", cell) is not None
+    """Return whether a text looks like seconds since 1970, or like thousandths, millionths or billionths of them."""
+    return re.fullmatch(r"(\d{9,10}|\d{12,13}|\d{15,16}|\d{18,19})(\.\d*)?", cell) is not None
 
 
 def is_time(cell: str) -> bool:
@@ -192,7 +203,8 @@ def is_time(cell: str) -> bool:
 
 
 def _unix(cells: Sequence[str], place: Callable[[int], str]) -> list[datetime]:
-    scale, moments = 1000.0 if float(cells[0]) > 1e11 else 1.0, []
+    digits = len(cells[0].partition(".")[0])
+    scale, moments = 1000.0 ** ((digits - 9) // 3), []
     for row, cell in enumerate(cells):
         if not is_unix(cell) or len(cell.partition(".")[0]) != len(cells[0].partition(".")[0]):
             raise InvalidInput(
@@ -230,6 +242,18 @@ def _by_format(cells: Sequence[str], form: str, place: Callable[[int], str], *, 
                 "are written with time_format="
             ) from None
     return moments
+
+
+def heading_zone(column: str) -> str | None:
+    """Return the offset from UTC that the heading of a column of times names, or None.
+
+    >>> heading_zone("Time (UTC+1)"), heading_zone("time [UTC]")
+    ('UTC+1', None)
+    """
+    found = _HEADING_OFFSET.search(column)
+    if found is None:
+        return None
+    return f"UTC{'+' if (found[2] == '+') != bool(found[1]) else '-'}{found[3]}"
 
 
 def zone_of(timezone: str) -> tzinfo:
@@ -283,8 +307,11 @@ def _folds(
     rises = sum(one < other for one, other in itertools.pairwise(once))
     falling = falls > rises or (falls == rises and bool(once) and moments[0] > moments[-1])
     folds, stretches = _stretches(moments, twice, falling=falling)
-    # Rows of several turbines may come day by day, so there may be a stretch for each of them on each day.
-    if len(stretches) > (1 if most == 1 else most * len({moment.date() for moment in once})):
+    # Rows of several turbines may come day by day, so there may be a stretch for each of them on each day. In rows of
+    # one, some may come late, or files one after the other, as long as each such night stands in one stretch.
+    nightly = {(moments[row].date(), k) for k, rows in enumerate(stretches) for row in rows if moments[row] in twice}
+    split = len(nightly) > len({day for day, _ in nightly})
+    if split if most == 1 else len(stretches) > most * len({moment.date() for moment in once}):
         return _in_no_order(moments, twice, _commonest(once), timezone, place)
     unsure: set[datetime] = set()
     step = _usual_step(moments)
@@ -409,8 +436,8 @@ def _require_no_clock_change(times: Times, label: str, tidy: bool) -> None:
 
 
 def _is_in(moment: np.datetime64, nights: Sequence[tuple[int, int, int]]) -> bool:
-    """Return whether a time lies in one of these Sunday nights, each a month and the days between which it lies."""
-    when = moment.astype(datetime)
-    if when.weekday() != 6 or when.hour > 3:
+    """Return whether a time lies in one of these nights, from 23:00 on; each a month and the days of its Sunday."""
+    when = moment.astype(datetime) + timedelta(hours=1)  # where clocks are set back at midnight, 23:00 comes twice
+    if when.weekday() != 6 or when.hour > 4:
         return False
     return any(when.month == month and first <= when.day <= last for month, first, last in nights)

@@ -11,6 +11,7 @@ called idealised wherever it is shown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,7 +27,7 @@ from holdcourse.tables.columns import find_column, has_column, listed, split_nam
 from holdcourse.tables.numbers import Signs, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.times import read_times
-from holdcourse.units import factor, quantity
+from holdcourse.units import factor, known, quantity
 from holdcourse.wakes.table import EnergyTable
 
 Array: TypeAlias = NDArray[np.float64]
@@ -34,13 +35,17 @@ Indices: TypeAlias = NDArray[np.int64]
 
 DIRECTIONS = ("wind_direction", "wind direction", "direction", "wd", "Wa_avg")
 SPEEDS = ("wind_speed", "wind speed", "speed", "ws", "Ws_avg")
-TIMES = ("time", "timestamp", "datetime", "Date_time", "date")
+TIMES = ("time", "timestamp", "datetime", "Date_time", "date and time", "date")
 FASTEST = 60.0  # m/s
+FASTEST_MEAN = 16.0  # m/s; no farm has so much wind
 FEWEST = 2
 WHOLE = 0.995  # of the time: what covers less has gaps worth a word
 MISSING = "Leave the cell empty if it is missing"
-# What may stand in brackets behind a power and is no unit of it.
-OF_POWER = frozenset(("total", "sum", "net", "gross", "active", "mean", "avg", "average", "farm"))
+# What may stand in brackets behind a quantity and is no unit of it.
+NO_UNITS = frozenset(("total", "sum", "net", "gross", "active", "mean", "avg", "average", "farm"))
+DEGREES = re.compile(r"(?:°|deg(?:ree)?s?)[.\s]*(?:[nt]|true|north|from north)?", re.IGNORECASE)
+CODES = (-99.0, -99.9, -99.99)  # for a missing direction; -999 lies beyond its bounds
+FULL = 0.05  # of the times at least have as many powers as a farm whose turbines all report
 
 
 def turned(before: ArrayLike, after: ArrayLike) -> Array:
@@ -317,18 +322,27 @@ def read_record(
     for key, found in wanted.items():
         parts[key] = np.array(read[place : place + len(found)]).reshape(len(found), len(table.lines))
         place += len(found)
-    for key, units, low, high in (("direction", ("°", "deg", "degrees"), -360, 720), ("speed", ("m/s",), 0, FASTEST)):
+    for key, usual, low, high in (("direction", "degrees", -360, 720), ("speed", "m/s", 0, FASTEST)):
         for column, values in zip(wanted[key], parts[key], strict=True):  # a mean would hide what one column says
             header = table.names[column]
-            unit = split_name(header).unit
-            if unit and unit not in units:
-                raise InvalidInput(f"{label}: column {header!r} is in {unit}; convert it to {units[-1]}")
+            unit = _unit(header)
+            if unit and known(unit) != known(usual) and not (key == "direction" and DEGREES.fullmatch(unit)):
+                raise InvalidInput(f"{label}: column {header!r} is in {unit}; convert it to {usual}")
             wrong = np.flatnonzero((values < low) | (values > high))
+            below = values[values < 0]
+            if key == "direction" and len(below) and np.isin(below, CODES).all():
+                wrong, low = np.flatnonzero((values < 0) | (values > high)), 0  # all others begin at 0
             if len(wrong):
                 at = int(wrong[0])
                 raise InvalidInput(
-                    f"{table.at(at)}: the wind {key} at {table.cells[when][at]} is {values[at]:g} {units[-1]} in "
+                    f"{table.at(at)}: the wind {key} at {table.cells[when][at]} is {values[at]:g} {usual} in "
                     f"column {header!r}; it must lie between {low} and {high}. {MISSING}"
+                )
+            mean = np.nanmean(values) if np.isfinite(values).any() else 0.0
+            if key == "speed" and not unit and mean > FASTEST_MEAN:
+                raise InvalidInput(
+                    f"{label}: the mean of column {header!r} is {mean:.1f}, which is too high for m/s. Convert it to "
+                    f"m/s; if it is in m/s, say so in the header: '{header} [m/s]'"
                 )
             there = np.abs(values[np.isfinite(values)])
             if key == "direction" and not unit and len(there) and there.max() <= 2 * np.pi + 1e-6:
@@ -360,10 +374,16 @@ def read_record(
     return record
 
 
+def _unit(header: str) -> str | None:
+    """Return the unit in a header; None where it names none."""
+    unit = split_name(header).unit
+    return None if not unit or unit.casefold() in NO_UNITS else unit
+
+
 def _kilowatts(header: str, label: str) -> float:
     """Return how many kW the unit in the header of a column of power is; 1 where it names none."""
-    unit = split_name(header).unit
-    if not unit or unit.casefold() in OF_POWER:
+    unit = _unit(header)
+    if unit is None:
         return 1.0
     if quantity(unit) != "power":
         raise InvalidInput(
@@ -381,9 +401,9 @@ def _gathered(times: NDArray[np.datetime64], parts: dict[str, Array]) -> dict[st
     def total(values: Array) -> tuple[Array, Array]:
         there = np.isfinite(values)
         sums, counts = np.zeros(len(distinct), dtype=values.dtype), np.zeros(len(distinct))
-        for column, known in zip(np.where(there, values, 0), there, strict=True):
+        for column, found in zip(np.where(there, values, 0), there, strict=True):
             np.add.at(sums, row, column)
-            np.add.at(counts, row, known)
+            np.add.at(counts, row, found)
         return sums, counts
 
     around, _ = total(np.exp(1j * np.radians(parts["direction"])))
@@ -391,6 +411,8 @@ def _gathered(times: NDArray[np.datetime64], parts: dict[str, Array]) -> dict[st
     sums, counts = total(parts["speed"])
     speed = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     made, measured = total(parts["power"])
-    # A farm whose turbines do not all report has made an unknown power.
-    power = np.where((measured > 0) & (measured == measured.max(initial=0)), made, np.nan)
+    # A farm whose turbines do not all report has made an unknown power, and one whose rows came twice as well.
+    counts, often = np.unique(measured[measured > 0], return_counts=True)
+    full = counts[often >= FULL * often.sum()].max(initial=0)
+    power = np.where((measured > 0) & (measured == full), made, np.nan)
     return {"time": distinct, "direction": direction, "speed": speed, "power": power}

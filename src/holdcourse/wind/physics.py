@@ -297,11 +297,12 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
     try:
         text = path.read_text(encoding="utf-8-sig")
         separator = next((sign for sign in (";", "\t") if sign in text), ",")
+        commas = re.search(r"(?<!\d)\d*,\d", text) is not None and separator != ","
         for number, row in enumerate(csv.reader(text.splitlines(), delimiter=separator), 1):
-            if not any(cell.strip() for cell in row):
+            if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
                 continue
             try:
-                cells = [cell if separator == "," else cell.replace(",", ".") for cell in row]
+                cells = row if separator == "," else [_with_point(cell, commas=commas) for cell in row]
                 pairs.append(tuple(float(cells[k]) for k in range(1 + max(1, len(levels)))))
             except (ValueError, IndexError):
                 if pairs or header:
@@ -327,6 +328,13 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
     if levels:
         return curve_family(levels, speed, powers, cut_in, cut_out, name=path.name)
     return table_curve(speed, powers[0], cut_in, cut_out, name=path.name)
+
+
+def _with_point(cell: str, *, commas: bool) -> str:
+    """Return a number with a decimal point; among decimal commas the points of 1.250 or 1.250,5 group thousands."""
+    if commas and re.fullmatch(r"\s*[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*", cell):
+        cell = cell.replace(".", "")
+    return cell.replace(",", ".")
 
 
 def _warn_of_unlikely(power: Array, path: Path, column: str) -> None:
@@ -355,7 +363,7 @@ def _levels_in(header: list[str], path: Path) -> list[float]:
     if len(levels) > 1 and len(levels) == len(found):
         return levels
     for heading, level in zip(header[2:], found[1:], strict=True):  # the first powers alone would be half a machine
-        if level is not None or _names_power(heading):
+        if level is not None or _names_power(heading) or re.search(r"\d\s*(?:ft|feet|km)\b", heading.lower()):
             raise InvalidInput(
                 f"{path}: {header[1]!r} and {heading!r} in the header may both be the power; keep one of them, or name "
                 "the altitude of each column in metres: speed (m/s),power 100 m (kW),power 200 m (kW)"

@@ -8,52 +8,76 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from holdcourse.errors import InvalidInput
 from holdcourse.tables import cells as tables
-from holdcourse.tables.numbers import MISSING_WORDS
+from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
 from holdcourse.tables.text import MOST_CELLS, read_text
-from holdcourse.tables.times import Times, read_times
-from holdcourse.wind.files.data import Array, Options, Piece, Site, checked_speeds, without_codes
+from holdcourse.tables.times import Times, is_time, read_times
+from holdcourse.wind.files.data import CODES_IN_METRES, Array, Options, Piece, Site, checked_speeds, without_codes
 from holdcourse.wind.files.paths import WindFile
-from holdcourse.wind.files.units import METRES, METRES_PER_SECOND, height_unit, height_unit_in, speed_unit
+from holdcourse.wind.files.units import (
+    METRES,
+    METRES_PER_SECOND,
+    height_unit,
+    height_unit_in,
+    speed_unit,
+    speed_unit_in,
+)
 
+MOST_REPEATED = 0.4  # of the rows; where there are more, each time has several winds
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
-_TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "t", "gmt"))
+_TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "gmt"))
+_CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
 _PLAIN_WORDS = frozenset(
     (
-        *("wind", "horizontal", "horiz", "m", "meter", "meters", "metre", "metres", "s", "of", "the", "at", "above"),
+        *("wind", "horizontal", "horiz", "m", "meter", "meters", "metre", "metres", "of", "the", "at", "above"),
         *("ground", "level", "agl", "height", "avg", "mean", "average"),
     )
+)
+# In brackets these make it another quantity; other words there are notes, unless they look like a unit.
+_OTHER_QUANTITIES = frozenset(
+    (
+        *("max", "maximum", "min", "minimum", "std", "sd", "stdev", "stddev", "dev", "deviation", "sigma", "var"),
+        *("variance", "gust", "gusts", "dir", "direction", "count", "quality", "availability", "ti"),
+    )
+)
+_LIKE_A_UNIT = re.compile(
+    r"(?:^|[^a-z])[a-zµ]{1,5}/(?:s|sec|second|min|minute|h|hr|hour)\b|\b(?:s|min|h|hr) ?-1\b|\*\*|[\^⁻]"
+    r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of wind speeds: its position, its height if the name tells, its unit if the name tells."""
+    """A column of wind speeds: its position, its height if the name tells, its unit if the name tells.
+
+    `strange`: what looks like a unit in the name, and is none that we know.
+    """
 
     index: int
     height: float
     unit: str | None
+    strange: str | None = None
 
 
 def time_columns(names: Sequence[str]) -> list[int]:
     """Return the column of times, or the two of date and time of day; the first column if none is named so."""
     words = [set(re.findall(r"[a-z]+", name.lower())) for name in names]
-    both = [
-        next((i for i, name in enumerate(names) if name.strip().lower() == wanted), None) for wanted in ("date", "time")
-    ]
-    if both[0] is not None and both[1] is not None:
-        return [both[0], both[1]]
+    bare = [re.sub(r"[(\[][^)\]]*[)\]]", "", name.lower()).strip() for name in names]  # Date [UTC]
+    both = [[i for i, name in enumerate(bare) if name in wanted] for wanted in (("date", "datum"), _CLOCK_NAMES)]
+    if both[0] and both[1]:
+        return [both[0][0], both[1][0]]
     named = [i for i, found in enumerate(words) if found & _TIME_NAMES and not found & _SPEED_WORDS]
+    named = named or [i for i, name in enumerate(names) if name.strip().lower() == "t"]  # T_2m is a temperature
     return named[:1] or [0]
 
 
@@ -102,10 +126,15 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
 def _speed_column(index: int, name: str) -> Column | None:
     """Return a wind speed; height 0 where the name has none."""
     text = name.lower()
-    unit = None
+    unit = odd = None
     for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", text):
-        unit = unit or speed_unit(bracket)
+        if set(re.findall(r"[a-z]+", re.sub(r"\d\s*-?min", "", bracket))) & _OTHER_QUANTITIES:  # 10 min is a length
+            return None
+        found = speed_unit_in(bracket)
+        unit = unit or found
+        odd = odd or (bracket if found is None and _LIKE_A_UNIT.search(bracket.strip()) else None)
     text = re.sub(r"[(\[][^)\]]*[)\]]", " ", text).replace("km/h", "kmh").replace("m/s", "ms")
+    text = re.sub(r"(?<=[ _])m[ _]s\b", "ms", text)
     words = re.findall(r"[a-z]+", text)
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
     strange = [word for word in words if word not in _SPEED_WORDS | _PLAIN_WORDS | _UNIT_WORDS]
@@ -113,7 +142,7 @@ def _speed_column(index: int, name: str) -> Column | None:
         return None
     unit = unit or next((speed_unit(word) for word in words if word in _UNIT_WORDS), None)
     height = float(numbers[0]) if numbers else 0.0
-    return Column(index, height, unit) if height <= HIGHEST else None
+    return Column(index, height, unit, None if unit else odd) if height <= HIGHEST else None
 
 
 def _bare_height(index: int, name: str) -> Column | None:
@@ -136,28 +165,35 @@ class Table:
     cells: list[list[str]]  # one list per column
     lines: list[int]  # the line each row stands in
     comments: tuple[str, ...]
+    signs: Signs = field(default_factory=Signs)
 
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
         cells = self.cells[column]
         try:
-            if not any("_" in cell for cell in cells):  # 1_0 is ten in Python, and a slip in a table
+            if self.signs.decimal != "," and not any("_" in cell for cell in cells):  # 1_0 is ten in Python only
                 return np.array(cells, dtype=np.float64)
         except ValueError:
             pass
         return np.array([self._number(row, column) for row in range(len(self.lines))])
 
     def _number(self, row: int, column: int) -> float:
-        text = self.cells[column][row].strip()
+        text = cleaned(self.cells[column][row])
         if text.lower() in MISSING_WORDS:
             return float("nan")
-        try:
-            return float("" if "_" in text else text)
-        except ValueError:
-            raise InvalidInput(
-                f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} is not a "
-                "number; leave missing values empty"
-            ) from None
+        found = self.signs.number(text)
+        if not isinstance(found, str):
+            return found
+        told, open_, _ = found.partition(": ")
+        remedy = "leave missing values empty"
+        if "decimal" in told or "thousands" in told:
+            remedy = "write all numbers in one way"
+        elif open_:
+            remedy = "write it without a sign between thousands"
+        raise InvalidInput(
+            f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} "
+            f"{'may be' if open_ else 'is'} {told}; {remedy}"
+        )
 
 
 def read_piece(file: WindFile, options: Options) -> Piece:
@@ -174,10 +210,12 @@ def read_piece(file: WindFile, options: Options) -> Piece:
         heights = np.array([column.height for column in wide])
         speed, notes = read_speeds(table, wide, units, options.units, heights)
         names = tuple(f"{height:g} m" for height in heights)
+        _repeated(table, times, speed)
     else:
         height_column, speed_column = tidy
         metres, height_notes = _heights(table, height_column, units)
         speed, notes = read_speeds(table, [speed_column], units, options.units, metres[:, None])
+        height_notes += _repeated(table, times, speed, metres)
         notes += height_notes
         times, names, heights, speed = _pivot(table, times, metres, speed[:, 0])
     layout = f"{LAYOUT} ({product})" if product else f"{LAYOUT}, {'one column per height' if tidy is None else 'tidy'}"
@@ -188,12 +226,33 @@ def read_table(file: WindFile) -> Table:
     """Return the cells by column. The first line that is no comment names the columns."""
     text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
     found = tables.read_table(text, file.label)
+    for name in found.names:
+        if is_time(name) or re.fullmatch(r"\d{8,}(?:\.\d*)?", name):  # its neighbours would be taken for heights
+            raise InvalidInput(
+                f"{file.label}, line {found.header_line}: {name!r} is a time, not the name of a column; add a line "
+                "with the names above it, such as time,ws_50m,ws_100m"
+            )
     cells = [[str(cell) for cell in column] for column in found.cells]
-    if found.separator != ",":
-        # Who separates cells by semicolons writes decimal commas; elsewhere 1,234 may be a thousand metres.
-        decimal = r"^(-?\d+),(\d+)$" if found.separator == ";" else r"^(?!-?[1-9]\d{0,2},\d{3}$)(-?\d+),(\d+)$"
-        cells = [[re.sub(decimal, r"\1.\2", cell) for cell in column] for column in cells]
-    return Table(found.label, found.names, cells, found.lines, found.comments)
+    speeds = [cells[i] for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
+    return Table(found.label, found.names, cells, found.lines, found.comments, _signs(speeds))
+
+
+def _signs(speeds: Sequence[Sequence[str]]) -> Signs:
+    """Return the decimal sign of a file, which its speeds tell: the 1,234 of a speed is no thousand.
+
+    The other sign then separates thousands, as in the heights 500 and 1.000 beside the speed 7,5.
+    """
+    decimals = set()
+    for cells in speeds:
+        if any("," in cell for cell in cells):
+            shapes = (shape_of(cleaned(cell)) for cell in cells)
+            decimals |= {shape.decimal or shape.open for shape in shapes if shape is not None}
+        elif any("." in cell and is_number(cell) for cell in cells):
+            decimals.add(".")
+    if decimals <= {""}:
+        return Signs()
+    decimal, other = (".", ",") if "." in decimals else (",", ".")
+    return Signs(decimal, seen={("thousands", other): ("", "")})
 
 
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
@@ -246,6 +305,9 @@ def read_speeds(
     speed, notes = without_codes(np.stack([table.numbers(column.index) for column in columns], axis=1))
     low = speed[np.broadcast_to(heights <= 200.0, speed.shape)]
     unit, note = _unit(table, columns, stated, given, low, speed, remedy)
+    if unit == "m/s":
+        speed, more = without_codes(speed, CODES_IN_METRES)
+        notes += more
     return checked_speeds(table.label, speed * METRES_PER_SECOND[unit]), [note, *notes]
 
 
@@ -270,10 +332,17 @@ def _unit(
     """Return the unit of all speed columns, and a note on where it is known from."""
     if given is not None:
         return given, f"speeds read as {given}"
+    for column in columns:
+        if column.strange is not None:
+            raise InvalidInput(
+                f"{table.label}: the unit {column.strange!r} in the heading {table.names[column.index]!r} is not "
+                f"known; convert the speeds to one of {', '.join(METRES_PER_SECOND)}, and write it there"
+            )
     named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
     if len(named) > 1:
         raise InvalidInput(
-            f"{table.label}: the speed columns have different units ({', '.join(map(str, named))}); convert them to one"
+            f"{table.label}: the speed columns have different units ({', '.join(sorted(map(str, named)))}); convert "
+            "them to one"
         )
     if named:
         unit = str(named.pop())
@@ -291,6 +360,28 @@ def _require_clear_unit(label: str, low: Array, speed: Array, remedy: str) -> No
             f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
             f"m/s, and the file names no unit; {remedy}"
         )
+
+
+def _repeated(table: Table, times: Times, speed: Array, heights: Array | None = None) -> list[str]:
+    """Return a note on rows whose time (and height) is that of an earlier row; raise if many have another wind."""
+    there = np.ones(len(times), dtype=bool) if heights is None else np.isfinite(heights)
+    key = np.unique(times[there], return_inverse=True)[1]
+    if heights is not None:
+        levels, level = np.unique(heights[there], return_inverse=True)
+        key = key * len(levels) + level
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    rows = speed[there]
+    same = rows[first[group]]
+    differ = (np.isfinite(rows) & np.isfinite(same) & (rows != same)).any(axis=1)
+    if differ.sum() > MOST_REPEATED * len(rows):
+        what = "time" if heights is None else "time and height"
+        raise InvalidInput(
+            f"{table.label}: {int(differ.sum()):,} of {len(rows):,} rows have the {what} of another row, but other "
+            "speeds; if they are of several turbines or places, give the rows of one; if the time of day has a column "
+            "of its own, name the two columns date and time"
+        )
+    left = len(rows) - len(first)
+    return [f"{left:,} rows with the time and height of an earlier row were dropped"] if left else []
 
 
 def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Times, tuple[str, ...], Array, Array]:

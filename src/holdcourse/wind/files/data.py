@@ -99,22 +99,23 @@ FASTEST_WIND = 150.0  # m/s; no weather model and no lidar has seen more
 # What loggers and models write for a missing speed, in whatever unit; fill values of -100,000 and less are missing too.
 MISSING_CODES = (
     *(-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0),
-    *(-32767.0, -32768.0),
+    *(-99.99, -999.99, 999.99, 9998.0, -32767.0, -32768.0),
 )
+CODES_IN_METRES = (99.0, 99.9, 99.99)  # no wind in m/s; in km/h they may be
 LOWEST_FILL = -1e5
 ROUNDING = 0.01  # m/s; packed files round a calm to a little less than nothing
 
 
-def without_codes(values: Array) -> tuple[Array, list[str]]:
+def without_codes(values: Array, codes: Sequence[float] = MISSING_CODES) -> tuple[Array, list[str]]:
     """Return speeds as the file has them, NaN where a code for a missing number stands, and what to note of that."""
     coded = values <= LOWEST_FILL
-    for code in MISSING_CODES:
+    for code in codes:
         coded |= np.abs(values - code) <= 1e-6 * abs(code)  # of a number of 32 bits too
     if not coded.any():
         return values, []
-    codes = ", ".join(f"{code:g}" for code in np.unique(values[coded])[:4])
+    found = ", ".join(f"{code:g}" for code in np.unique(values[coded])[:4])
     told = "1 speed is a code" if coded.sum() == 1 else f"{int(coded.sum()):,} speeds are codes"
-    return np.where(coded, np.nan, values), [f"{told} for a missing number ({codes})"]
+    return np.where(coded, np.nan, values), [f"{told} for a missing number ({found})"]
 
 
 def checked_speeds(label: str, speed: Array) -> Array:

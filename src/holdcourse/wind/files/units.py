@@ -10,10 +10,10 @@ from holdcourse.errors import InvalidInput
 METRES_PER_SECOND = {"m/s": 1.0, "km/h": 1.0 / 3.6, "kn": 1852.0 / 3600.0, "mph": 0.44704}
 
 _SPELLINGS = {
-    "m/s": ("m/s", "ms", "ms-1", "ms**-1", "ms^-1", "mps", "m.s-1", "ms⁻¹", "meterspersecond", "metrespersecond"),
-    "km/h": ("km/h", "kmh", "kph", "kmh-1", "kmh**-1", "km/hr"),
+    "m/s": ("m/s", "ms", "ms-1", "mps", "m/sec", "meterspersecond", "metrespersecond"),
+    "km/h": ("km/h", "kmh", "kph", "kmh-1", "km/hr", "kmph"),
     "kn": ("kn", "kt", "kts", "knot", "knots"),
-    "mph": ("mph", "mi/h", "mileh-1", "milesperhour"),
+    "mph": ("mph", "mi/h", "mi/hr", "mileh-1", "milesperhour", "miles/h", "miles/hr", "miles/hour"),
 }
 _CANONICAL = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings}
 
@@ -40,10 +40,22 @@ _NO_UNITS = frozenset(("agl", "asl", "msl", "amsl", "z", "alt"))  # short words 
 def speed_unit(text: str) -> str | None:
     """Return the unit that `text` names, or None.
 
-    >>> speed_unit("m s**-1"), speed_unit("[km/h]"), speed_unit("degrees")
-    ('m/s', 'km/h', None)
+    >>> speed_unit("m s**-1"), speed_unit("[km/h]"), speed_unit("m·s⁻¹"), speed_unit("degrees")
+    ('m/s', 'km/h', 'm/s', None)
     """
-    return _CANONICAL.get(re.sub(r"[\s_()\[\]]", "", text.lower()))
+    power = re.sub(r"\*\*|\^", "", text.lower()).replace("⁻¹", "-1").replace("\u2212", "-")
+    return _CANONICAL.get(re.sub(r"[\s_()\[\].·*]", "", power))
+
+
+def speed_unit_in(text: str) -> str | None:
+    """Return the unit among the notes of a bracket, or None; 0.1 m/s is none.
+
+    >>> speed_unit_in("avg, km/h"), speed_unit_in("m/s mean"), speed_unit_in("0.1 m/s")
+    ('km/h', 'm/s', None)
+    """
+    parts = [text, *re.split(r"[,;]", text)]
+    parts += [word for part in parts if not re.search(r"\d", part) for word in part.split() if "/" in word]
+    return next((unit for part in parts if (unit := speed_unit(part))), None)
 
 
 def height_unit(text: str) -> str | None:
