@@ -30,7 +30,7 @@ SINGLE |= {"bool": ("true or false", "true or false"), "Given": ("an object", "o
 OF_KIND = ("_type", "literal_error")  # ends of the types of mistakes that say: another kind of value
 WORDING = (
     (r"^Field required$", "is missing"),
-    (r"^Extra inputs are not permitted$", "is not known here"),
+    (r"^Extra inputs are not permitted$", "is not a field of this request"),
     (r"^Value error, ", ""),
     (r"^(Input|String|List|Dictionary|Tuple) should ", "must "),
     (r"^must match pattern '\\S'$", "must not be blank"),
@@ -152,11 +152,11 @@ def _sentence(name: str, message: str) -> str:
 
 
 def _name(place: Place) -> str:
-    return ".".join(str(part) for part in place) or "body"
+    return ".".join(str(part) for part in place) or "the body"
 
 
 def _got(found: Mapping[str, Any]) -> str:
-    if found["type"] == "missing":
+    if found["type"] in (MISSING, OURS):  # ours name the value themselves
         return ""
     given = repr(found.get("input"))
     return f", got {given if len(given) < 60 else given[:57] + '...'}"
@@ -183,6 +183,16 @@ def _called(kind: str, many: int) -> str:
 
 def _either(words: list[str]) -> str:
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def difference(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, str]:
+    """What differs between an earlier request and this one, in words, of each: `context 7.0`."""
+    names = [name for name in {**recorded, **given} if recorded.get(name, ...) != given.get(name, ...)]
+
+    def said(request: Mapping[str, Any]) -> str:
+        return " and ".join(f"no {name}" if request.get(name) is None else f"{name} {request[name]}" for name in names)
+
+    return said(recorded), said(given)
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:

@@ -138,7 +138,7 @@ def test_looking(service, remote):
 def test_creating_the_same_again_is_fine(service, remote):
     config = QUICK | {"id": remote.id}
     assert service.create(config).id == remote.id
-    with pytest.raises(Conflict, match="exists with a different seed") as caught:
+    with pytest.raises(Conflict, match=r"exists with other settings \(seed\)") as caught:
         service.create(config | {"seed": 4})
     assert caught.value.recorded == {"seed": 3}
     assert caught.value.given == {"seed": 4}
@@ -573,7 +573,7 @@ def test_a_long_history_is_followed_with_progress_and_the_controller_returned(se
     assert [job["state"] for job in service.jobs() if job["controller"] == name] == ["done"]
     with pytest.raises(InvalidInput, match=r"history=9\.0 is not a setting"):
         service.create(QUICK | {"id": f"{name}-b", "history": [*LONG, [9.0, 0.5, 1.0]]})
-    with pytest.raises(Conflict, match="exists with a different seed") as caught:
+    with pytest.raises(Conflict, match=r"exists with other settings \(seed\)") as caught:
         service.create(QUICK | {"id": name, "history": LONG, "seed": 5})
     assert (caught.value.recorded, caught.value.given) == ({"seed": 3}, {"seed": 5})
     with pytest.raises(Conflict, match="can no longer be cancelled"):

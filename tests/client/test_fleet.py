@@ -73,7 +73,7 @@ def test_errors_are_those_of_a_fleet(service):
         pumps.ask(0.25)
     with pytest.raises(Conflict, match="call 0 asked member 0"):
         pumps.ask(0.25, call=0)
-    with pytest.raises(Conflict, match="errors already exists with a different seed"):
+    with pytest.raises(Conflict, match=r"errors already exists with other settings \(seed\)"):
         service.create_fleet(FLEET | {"id": "errors", "seed": 8})
     for time in (datetime(2026, 3, 1, tzinfo=UTC), np.datetime64("2026-03-01T00"), "2026-03-01T00:00Z"):
         with pytest.raises(InvalidInput, match="contexts of GP-MD are not times"):

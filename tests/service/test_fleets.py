@@ -140,7 +140,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(client, name):
     ):
         assert words in do(client, name, what, status=422, **body)["message"], body
     assert see(client, name) == before
-    assert "create it with POST /fleets" in do(client, "nobody", "ask", context=0.5, status=404)["message"]
+    assert "GET /fleets lists those" in do(client, "nobody", "ask", context=0.5, status=404)["message"]
     assert see(client, "nobody", status=404)["code"] == "unknown_fleet"
 
 

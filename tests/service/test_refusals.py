@@ -90,7 +90,10 @@ def ready(url):
         ({"history": [[0, 0.5]]}, "history.0"),
         ({"history_index": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "a context must be 1 number, got [0.5, 0.5]"),
         ({"actions": {"codec": 5}}, "actions.codec must be a list of numbers or an object, got 5"),
-        ({"actions": {"codec": {"values": [1, 2], "chnge": 1}}}, "actions.codec.chnge is not known here, got 1"),
+        (
+            {"actions": {"codec": {"values": [1, 2], "chnge": 1}}},
+            "actions.codec.chnge is not a field of this request, got 1",
+        ),
         (
             {"actions": {"codec": {"values": [1, 2], "change": -1}}},
             "actions.codec.change must be greater than 0, got -1",
@@ -99,7 +102,7 @@ def ready(url):
             {"actions": {"codec": {"values": ["a", None]}}},
             "actions.codec.values.1 must be a number, true or false or a text, got None",
         ),
-        ({"unknown": 1}, "unknown is not known here, got 1"),
+        ({"unknown": 1}, "unknown is not a field of this request, got 1"),
         ({"id": "Turm"}, "id must be 1 to 64 small letters, digits, - or _, got 'Turm'"),
         ({"name": "two\nlines"}, "name must be one line of text without control characters; leave out '\\n'"),
         ({"name": "\u202eelddim"}, "leave out '\\u202e'"),  # it would turn what stands beside it
@@ -128,7 +131,7 @@ def test_a_wrong_config_names_what_is_wrong(ready, change, words):
             "allowed.0 must be true or false, got None; round must be a whole number, got 1.5",
         ),
         ({"allowed": [1, 7]}, "allowed=7.0 is not a setting; the nearest are 3, 2, 1"),
-        ({"speed": 1}, "speed is not known here, got 1"),
+        ({"speed": 1}, "speed is not a field of this request, got 1"),
     ],
 )
 def test_a_wrong_question_is_refused_in_words(ready, body, message):
@@ -180,7 +183,7 @@ def test_no_message_shows_what_we_call_a_type():
         parsed(Config, b'{"id": "a", "metric": "near"}')
     with pytest.raises(HttpRefusal, match=r"^decision is missing; measurement must be a number, got '1'$"):
         parsed(TellGiven, b'{"measurement": "1"}')
-    with pytest.raises(HttpRefusal, match=r"^body must be an object$"):
+    with pytest.raises(HttpRefusal, match=r"^the body must be an object$"):
         parsed(TellGiven, b"[1]")
 
 

@@ -165,7 +165,7 @@ class Lives:
     def end(self):
         os.kill(self.pid, signal.SIGKILL)
         for line in self._forking.stdout:
-            if "served on" not in line:
+            if not line.startswith("serving "):
                 assert line.strip() == "killed", line
                 break
         self.pid = None

@@ -183,5 +183,10 @@ def export(
     Example: [bold]holdcourse export http://127.0.0.1:8000 turbine-1 rounds.csv[/]
     """
     with hc.connect(url, token) as service:
-        length = service.controller(controller).export(target)
+        try:
+            length = service.controller(controller).export(target)
+        except hc.errors.ServiceError as error:
+            if error.status == 401:
+                error.args = (f"{error}; give it with --token, or in HOLDCOURSE_TOKEN",)
+            raise
     typer.echo(f"{target}: {length:,} bytes")

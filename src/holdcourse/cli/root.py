@@ -9,6 +9,7 @@ A command's module is imported when the command is used: to list them all, only 
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cached_property
 from importlib import import_module
@@ -72,7 +73,15 @@ class LazyCommand(TyperCommand):
     def loaded(self) -> Any:
         """The command, or the group of commands, from its module's `app`."""
         found = typer.main.get_command(import_module(self._module).app)
-        return getattr(found, "commands", {}).get(self.name, found)
+        command = getattr(found, "commands", {}).get(self.name, found)
+        for each in (command, *getattr(command, "commands", {}).values()):
+            each.help = _unwrapped(each.help or "")
+        return command
+
+
+def _unwrapped(text: str) -> str:
+    """A help text without the ends of lines in its paragraphs, so that it fills a terminal of any width."""
+    return re.sub(r"(?<!\n)(?<!Example:)\n(?!\n|Example)", " ", text)
 
 
 def _flags_without_type(params: list[Any]) -> list[Any]:

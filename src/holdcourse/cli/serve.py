@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import suppress
 from ipaddress import ip_address
@@ -94,6 +95,8 @@ def serve(
         raise InvalidInput("say where to keep the records: give --data FOLDER, or --database postgresql://...")
     if data is None and notify is not None:
         raise InvalidInput("--notify needs a folder in which to remember what was sent; give --data FOLDER as well")
+    if database is None and address is not None:
+        raise InvalidInput("--address is for servers that share a database; give --database as well, or leave it out")
     if token_file is None and not is_local(host):
         raise InvalidInput(
             f"{host} can be reached from other machines, so tokens are needed: give --token-file "
@@ -123,7 +126,7 @@ def serve(
     bounds = Bounds(connections, per_address, frozenset(proxy or ()), head_s=request_timeout, body_s=request_timeout)
 
     def listening() -> None:
-        typer.echo(f"{data if database is None else store.database} is served on {_address(listener)}")
+        typer.echo(f"serving {data if database is None else store.database} on {_address(listener)}")
 
     with listener, suppress(KeyboardInterrupt):
         Server(app, listener, bounds, listening).run()
@@ -206,8 +209,9 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
+        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error  # Python adds the address to some
         raise InvalidInput(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; stop what runs there, or use --port"
+            f"cannot listen on {host}, port {port}: {reason}; stop what runs there, or use --port"
         ) from None
     # asyncio does this for sockets that it made itself; without it every answer waits 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)

@@ -31,7 +31,7 @@ Expires = Annotated[
 @app.command("make")
 def make_token(
     token_file: TokenFile,
-    name: Annotated[str, typer.Option(help="Whose token it is; shown in the list.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the program or person that uses the token.")] = "",
     scope: Annotated[
         list[str] | None,
         names_option("--scope", "read, ask, tell or admin, e.g. ask,tell (default).", tokens.SCOPES),
@@ -73,7 +73,8 @@ def _show(token: tokens.Token, secret: str, *, as_json: bool) -> None:
         typer.echo(json.dumps({"id": token.id, "token": secret, "expires": ends}))
         return
     typer.echo(secret)
-    allowed = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}, expires {ends or 'never'}"
+    where = "all controllers" if tokens.EVERYTHING in token.controllers else ", ".join(token.controllers)
+    allowed = f"{', '.join(token.scopes)} on {where}; {f'expires {ends}' if ends else 'does not expire'}"
     typer.echo(f"Token {token.id} ({allowed}) is shown only this once; keep it secret.", err=True)
     if token.former:
         typer.echo(f"The previous secret works until {token.former[0][1]}.", err=True)
@@ -119,4 +120,4 @@ def revoke_token(
     Example: [bold]holdcourse token revoke 1f3a9c2e --token-file tokens.json[/]
     """
     gone = tokens.revoke(token_file, token)
-    typer.echo(f"{gone.id} {gone.name} is revoked")
+    typer.echo(f"token {gone.id} ({gone.name}) has been revoked" if gone.name else f"token {gone.id} has been revoked")

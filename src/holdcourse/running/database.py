@@ -44,6 +44,8 @@ def reading(path: object) -> Iterator[None]:
     try:
         yield
     except (sqlite3.OperationalError, sqlite3.ProgrammingError, OSError) as error:
+        if Path(str(path)).is_dir():
+            raise LogError(f"{path} is a folder; name a record in it, such as epoch-0001.db") from error
         raise LogError(f"cannot read {path}: {error}") from error
     except (sqlite3.DatabaseError, ValueError) as error:
         if isinstance(error, InvalidInput):
@@ -157,6 +159,8 @@ def copy(path: Path, target: Path) -> None:
     """A whole copy in one file, while others may be writing; it gets its name when it is on the disk."""
     if any(file.exists() for file in (target, wal_of(target), beside(target))):
         raise InvalidInput(f"{target} is there already; give another name, or remove it first")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"there is no folder {target.parent} for the copy; create it first")
     try:
         with (
             closing(reader(path, checked=False)) as source,

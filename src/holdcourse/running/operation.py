@@ -32,6 +32,7 @@ from holdcourse.deciding.rules import TimedRule, Turn
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain, shown
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
+from holdcourse.mistakes import difference
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
@@ -438,9 +439,10 @@ class Operation:
                 )
             if entry.told != (y, applied) or entry.also != also:
                 then, now = self._in_words(*entry.told), self._in_words(y, applied)
+                earlier, later = difference(then, now)
                 raise Conflict(
-                    f"{decision_id} was told measurement={then['measurement']}, applied={then['applied']}; and now "
-                    f"measurement={now['measurement']}, applied={now['applied']}. A measurement can be told only once",
+                    f"{decision_id} was told with {earlier}, and now with {later}; a decision can be told only once, "
+                    "so take the measurement back if it was wrong",
                     then,
                     now,
                 )
@@ -642,9 +644,10 @@ class Operation:
     def _repeated(self, round_number: int, request: Request) -> Decision:
         entry = self.session.entry(f"r{round_number}")
         if entry.request != request:
+            then, now = difference(entry.request.describe(), request.describe())
             raise Conflict(
-                f"round {round_number} was asked with {entry.request.describe()}, and now with {request.describe()}; "
-                "tell or skip it before asking something else",
+                f"round {round_number} was asked with {then}, and now with {now}; tell or skip it before asking "
+                "something else",
                 entry.request.describe(),
                 request.describe(),
             )

@@ -438,8 +438,8 @@ class Session:
                 f"{decision_id} was told long ago, or before prices were changed; only the newest "
                 f"{self.kept_entries} decisions are kept in memory"
             )
-        waiting = [entry.decision.id for entry in self.pending]
-        raise InvalidInput(f"there is no decision {decision_id!r}; the pending ones are: {waiting or 'none'}")
+        waiting = ", ".join(entry.decision.id for entry in self.pending) or "none"
+        raise InvalidInput(f"there is no decision {decision_id!r}; decisions that wait for a measurement: {waiting}")
 
     def identity(self) -> Identity:
         """What does not change while the controller lives."""

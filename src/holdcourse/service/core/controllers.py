@@ -239,7 +239,7 @@ class Controllers:
             held = None if self.store.leases is None else self.store.leases.holder_of(name)
             if held is not None:
                 raise HeldElsewhere(name, held.address)
-            raise Unknown("controller", name, "create it with POST /controllers")
+            raise Unknown("controller", name, "GET /controllers lists those that there are")
         return found
 
     async def opened(self, name: str) -> Hosted:
@@ -501,7 +501,7 @@ def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
         recorded = configuration.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
         given = configuration.in_words(settings, configuration.problem_of(settings))
         raise Conflict(
-            f"{settings.id} already exists with a different {', '.join(different)}; change it with PATCH, or use "
+            f"{settings.id} already exists with other settings ({', '.join(different)}); change it with PATCH, or use "
             "another id",
             {name: recorded.get(name) for name in different},
             {name: given.get(name) for name in different},

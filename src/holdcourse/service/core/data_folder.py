@@ -71,7 +71,8 @@ class DataFolder:
                 archive.sync_folder(folder)  # a server that was killed may not have come to it
             self._lock = _locked(path / "holdcourse.lock")
         except OSError as error:
-            raise file_error(f"cannot use {path} for data: {error.strerror or error}", error) from error
+            reason = "it is a file, and a folder is needed" if path.is_file() else error.strerror or error
+            raise file_error(f"cannot use {path} for data: {reason}", error) from error
         try:
             self._check_format()
             self._warn_if_open_to_others()

@@ -317,7 +317,7 @@ class HostedFleets:
         """Return the slot of a fleet; it is an error where there is no such fleet."""
         found = self.slots.get(name)
         if found is None:
-            raise Unknown("fleet", name, NO_STORE if self._store is None else "create it with POST /fleets")
+            raise Unknown("fleet", name, NO_STORE if self._store is None else "GET /fleets lists those that there are")
         return found
 
     async def opened(self, name: str) -> HostedFleet:
@@ -486,8 +486,8 @@ def _existing(hosted: HostedFleet, settings: Settings, count: int) -> dict[str, 
     different = [name for name in given if given[name] != recorded.get(name)]
     if different:
         raise Conflict(
-            f"{hosted.id} already exists with a different {', '.join(different)}, and a fleet cannot be changed; use "
-            "another id",
+            f"{hosted.id} already exists with other settings ({', '.join(different)}), and a fleet cannot be changed; "
+            "use another id",
             {name: recorded.get(name) for name in different},
             {name: given[name] for name in different},
         )

@@ -342,7 +342,7 @@ class Hosted:
             told = earlier or self.records.told(decision)
             if told is None:
                 pending = ", ".join(self.ledger.pending) or "none"
-                raise Unknown("decision", decision, f"the pending ones are: {pending}")
+                raise Unknown("decision", decision, f"decisions that wait for a measurement: {pending}")
             applied = self._action_of(ran, epoch, told.epoch)
             body = told.event.body
             also: Also = ()

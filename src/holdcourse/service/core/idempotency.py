@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdcourse.errors import Conflict
+from holdcourse.mistakes import difference
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
 from holdcourse.running.decision import Also
@@ -63,9 +64,9 @@ def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
     recorded = {"round": number, **asked.request.describe()}
     given = {"round": number if request.round is None else request.round, **_described(problem, request)}
     if recorded != given:
+        then, now = difference(recorded, given)
         raise Conflict(
-            f"round {number} was asked with {recorded}, and now with {given}; tell or skip it before asking something "
-            "else",
+            f"round {number} was asked with {then}, and now with {now}; tell or skip it before asking something else",
             recorded,
             given,
         )
@@ -95,7 +96,13 @@ def same_tell(
         recorded |= {"reference": body.reference}
         given |= {"reference": reference}
     if recorded != given:
-        raise Conflict(f"{body.id} was told {recorded}, and now {given}; it can be told only once", recorded, given)
+        then, now = difference(recorded, given)
+        raise Conflict(
+            f"{body.id} was told with {then}, and now with {now}; a decision can be told only once, so take the "
+            "measurement back if it was wrong",
+            recorded,
+            given,
+        )
     return tell_answer(Event(told.number, told.at, body))
 
 
@@ -107,7 +114,8 @@ def same_retraction(retracted: Event[Body], decision: str, reason: str, key: str
     recorded, given = {"decision": body.id, "reason": body.reason}, {"decision": decision, "reason": reason}
     if recorded != given:
         raise Conflict(
-            f"{body.id} was already taken back, as {recorded}, not {given}; it can be taken back only once",
+            f"{body.id} was already taken back, because of {body.reason!r}, not {reason!r}; it can be taken back only "
+            "once",
             recorded,
             given,
         )

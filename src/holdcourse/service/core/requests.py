@@ -219,7 +219,7 @@ class Options(Request):
 
 
 class TrialGiven(Request):
-    """The policy and a baseline take turns in blocks, in an order that a coin decides. Nothing given: staying."""
+    """The policy and a baseline take turns in blocks, in a random order. The default baseline is staying."""
 
     block: Rounds | Amount = Field(description="Length of a block: rounds, or a time such as `6 h`.")
     blocks: Annotated[int, Field(ge=2, le=10**6, multiple_of=2), AS_WHOLE] | None = Field(
@@ -254,7 +254,7 @@ class VerifyGiven(Request):
 
 
 class PlanGiven(Request):
-    """A trial to be planned: what it is to tell from none, and against what."""
+    """A trial to be planned: which gain it should detect, and compared with what."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"gain": 3.0, "hours": 1.0}]})
 
@@ -350,7 +350,7 @@ class SettingsGiven(PolicyGiven):
         description="Setting to run while a decision is stale, in modes advise and act; null: it stays where it is.",
     )
     fallback_index: Action | None = None
-    trial: TrialGiven | None = Field(None, description="A trial that measures what the policy brings; null: none.")
+    trial: TrialGiven | None = Field(None, description="A trial that measures the gain; null: none.")
     zone: Zone = Field("", description="The plant's time zone, for the page and for exports; empty: UTC.")
 
 
@@ -675,7 +675,7 @@ class Acknowledgement(Request):
 
 
 class Archiving(Request):
-    """Put a controller away, or bring it back, and why."""
+    """Archive a controller, or restore it, and why."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the mill was dismantled"}]})
 
@@ -716,7 +716,7 @@ def plain(model: BaseModel, **which: Any) -> dict[str, Any]:
 
 
 class SilenceGiven(Request):
-    """Nobody is told of the alarms of a controller, or of a kind, until some time; without either, of none."""
+    """Silence the alarms of a controller, or of a kind, until a time; if neither is given, all alarms."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -176,7 +176,7 @@ def make(
     """
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidInput(f"scope {scope!r} is not known; choose from {list(SCOPES)}")
+            raise InvalidInput(f"scope {scope!r} is not known; choose from {', '.join(SCOPES)}")
     for controller in controllers:
         if controller != EVERYTHING and not re.fullmatch(r"[a-z0-9_-]{1,64}", controller):
             raise InvalidInput(f"{controller!r} is not a controller's id; use a-z, 0-9, - and _, or * for all")

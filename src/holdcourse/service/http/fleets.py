@@ -61,10 +61,10 @@ async def create(
     request: Request,
     body: Annotated[FleetGiven, Depends(json_body(FleetGiven, MAX_LONG_BODY))],
 ) -> Response:
-    """A new fleet. The same again changes nothing; other settings under its id are a conflict.
+    """Create a fleet. The same request again changes nothing; other settings under its id are a conflict.
 
-    Its policy must be one that runs in lockstep: `gp-md` with a kernel and with `contexts` or `context_bounds`, or a
-    policy's file of such a policy or of a wind planner.
+    Its policy must run in lockstep: `gp-md` with a kernel and with `contexts` or `context_bounds`, or the file of
+    such a policy or of a wind planner.
     """
     require_scope(request, "admin", body.id)
     state, is_new = await fleets.create(body, by)
@@ -73,7 +73,7 @@ async def create(
 
 @router.get("/fleets", response_model=responses.FleetList, responses=refusal_responses("list"))
 async def listed(fleets: TheFleets, token: TokenGiven) -> Response:
-    """All fleets that the token may see."""
+    """List the fleets that the token may see."""
     found = []
     for name, slot in sorted(fleets.slots.items()):
         if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleets.opening):
@@ -92,7 +92,7 @@ async def listed(fleets: TheFleets, token: TokenGiven) -> Response:
     dependencies=[MAY_READ],
 )
 async def state(name: Name, fleets: TheFleets) -> Response:
-    """What a fleet is and how far it has come."""
+    """The settings of a fleet, and how many rounds it has run."""
     return reply(responses.FleetState, (await fleets.opened(name)).state())
 
 
@@ -103,7 +103,7 @@ async def state(name: Name, fleets: TheFleets) -> Response:
     dependencies=[MAY_READ],
 )
 async def members(name: Name, fleets: TheFleets, by: TheCaller) -> Response:
-    """Where every member is, and which wait for their measurement."""
+    """The setting of every member, and which members wait for a measurement."""
     return await fleets.do(name, lambda hosted: reply(responses.FleetMembers, hosted.members()), by)
 
 
@@ -114,7 +114,7 @@ async def members(name: Name, fleets: TheFleets, by: TheCaller) -> Response:
     dependencies=[MAY_READ],
 )
 async def sums(name: Name, fleets: TheFleets, controllers: TheControllers, by: TheCaller) -> Response:
-    """What all members have measured and moved so far, from the record; of a long one, a part with every request."""
+    """Sums over all members, from the record: measurements and movement. A long record takes several requests."""
     hosted = await fleets.opened(name)
     return reply(responses.FleetSums, await controllers.read(hosted.sums.look, by))
 
@@ -128,7 +128,7 @@ async def sums(name: Name, fleets: TheFleets, controllers: TheControllers, by: T
 async def events(
     name: Name, fleets: TheFleets, controllers: TheControllers, by: TheCaller, request: Request
 ) -> Response:
-    """What happens on one fleet, as it happens."""
+    """Stream what happens on one fleet."""
     fleets.slot(name)
     return streams.stream(controllers, by, request, lambda other: other == name)
 
@@ -146,10 +146,10 @@ async def ask(
     by: TheCaller,
     body: Annotated[FleetAskGiven, Depends(json_body(FleetAskGiven, MAX_LONG_BODY))],
 ) -> Response:
-    """Which setting now, for every member? The same call again gives the same answer.
+    """Ask which setting every member should run now. The same call again gets the same answer.
 
-    Lists have an entry for each member. Those not asked stay where they are: `setting` and `action` say where that is,
-    the others are null.
+    Lists have an entry for each member. Members that are not asked stay where they are: `setting` and `action` say
+    where that is, and their other entries are null.
     """
 
     def asked(hosted: HostedFleet) -> Response:  # written in its thread, too: it may be long
@@ -171,7 +171,7 @@ async def tell(
     by: TheCaller,
     body: Annotated[FleetTellGiven, Depends(json_body(FleetTellGiven, MAX_LONG_BODY))],
 ) -> Response:
-    """What every member measured. The same again changes nothing."""
+    """Tell what every member measured. Sending the same request again changes nothing."""
     return reply(responses.FleetTold, await fleets.do(name, lambda hosted: hosted.tell(body, by.author), by))
 
 
@@ -190,10 +190,10 @@ async def verify(
     full: bool | None = None,
     prefer: Prefer = "",
 ) -> Response:
-    """Whether the record is whole; `full` decides every call again, which is the default for short records.
+    """Check that the record is complete; `full`, the default for short records, also repeats every call.
 
-    Asked for, `full` needs an admin's token. A record of more than 5000 decisions of members that are decided again, or
-    500,000 that are only read, is checked by a job.
+    `full=true` needs an admin's token. If more than 5000 decisions of members must be repeated, or more than 500,000
+    read, a job does it.
     """
     fleets.slot(name)
     return await verified(controllers, fleets.store, name, full, None, prefer, request, by)
@@ -216,7 +216,7 @@ async def begin_to_verify(
     key: Key = None,
     prefer: Prefer = "",
 ) -> Response:
-    """Verify a fleet's record, with a key of its own where that becomes a job."""
+    """Check the record as a GET does; a key makes sure that a job starts only once."""
     fleets.slot(name)
     return await verified(controllers, fleets.store, name, body.full, key, prefer, request, by)
 
@@ -228,7 +228,7 @@ async def begin_to_verify(
     dependencies=[MAY_ADMINISTER],
 )
 async def backup(name: Name, fleets: TheFleets, controllers: TheControllers, by: TheCaller) -> Response:
-    """A consistent copy of the record as a zip, taken while the fleet runs; unpacked, it is a data folder."""
+    """Back up the record as a zip while the fleet runs; unpacked, it is a data folder for `--data`."""
     fleets.slot(name)
     return await controllers.copy(partial(streams.backup, fleets.store, name), by)
 
@@ -244,7 +244,9 @@ async def delete(
     fleets: TheFleets,
     by: TheCaller,
     typed: Annotated[str, Query(alias="name", max_length=200, description="The fleet's name, typed again.")],
-    reason: Annotated[str, Query(min_length=1, max_length=500, pattern=r"\S", description="Why; it is recorded.")],
+    reason: Annotated[
+        str, Query(min_length=1, max_length=500, pattern=r"\S", description="Reason, which is recorded.")
+    ],
 ) -> Response:
-    """Delete a fleet with its record, for good. The service's journal says who did."""
+    """Delete a fleet and its record for good. The service's journal keeps who did it, and why."""
     return reply(responses.Deleted, await fleets.delete(name, typed, reason, by))

@@ -44,11 +44,11 @@ Prefer = Annotated[
     Header(
         alias="Prefer",
         max_length=200,
-        description="`respond-async`: as a job, however little there is to do. `wait=20`: wait that "
-        "many seconds for the job, at most 30, and answer with its result if it is done by then.",
+        description="`respond-async`: make this a job, however short. `wait=20`: wait up to 20 seconds (at most 30) "
+        "for the job, and answer with its result if it ends in that time.",
     ),
 ]
-AS_A_JOB: dict[str, Any] = {"model": responses.JobAnswer, "description": "It is done in the background, as this job."}
+AS_A_JOB: dict[str, Any] = {"model": responses.JobAnswer, "description": "A job does this in the background."}
 LONGEST_WAIT_S = 30
 ANSWERS: dict[str, type[BaseModel]] = {
     "create": responses.State,
@@ -123,7 +123,7 @@ async def _described(controllers: Controllers, job: Job, *, with_result: bool = 
 
 @router.get("/jobs", response_model=responses.JobList, responses=refusal_responses("list"))
 async def jobs(controllers: TheControllers, token: TokenGiven) -> Response:
-    """The newest jobs on controllers and fleets that the token may see, without their results."""
+    """List the newest jobs on controllers and fleets that the token may see, without their results."""
     seen = [job for job in controllers.jobs.all() if token.sees(job.controller)]
     described = [await _described(controllers, job, with_result=False) for job in seen]
     return job_reply(responses.JobList, {"jobs": described})
@@ -133,7 +133,7 @@ async def jobs(controllers: TheControllers, token: TokenGiven) -> Response:
 async def job(
     name: JobId, controllers: TheControllers, token: TokenGiven, request: Request, prefer: Prefer = ""
 ) -> Response:
-    """How far a job is, and what came of it. With `Prefer: wait=20` it is answered once the job is over."""
+    """Follow a job: its progress and its result. With `Prefer: wait=20` the answer waits for the end of the job."""
     found = controllers.jobs.find(name)
     require_scope(request, "read", found.controller)
     wait = _patience(prefer)
@@ -145,7 +145,7 @@ async def job(
 
 @router.delete("/jobs/{job}", response_model=responses.JobAnswer, responses=refusal_responses("cancel"))
 async def cancel(name: JobId, controllers: TheControllers, token: TokenGiven, request: Request) -> Response:
-    """End a job that is not over: nothing that it did counts. For who asked for it, and for admins."""
+    """Cancel a job; nothing that it did counts. For whoever asked for the job, and for admins."""
     found = controllers.jobs.find(name)
     require_scope(request, "read", found.controller)
     if found.by != token.author:
@@ -174,14 +174,15 @@ async def create(
     key: Key = None,
     prefer: Prefer = "",
 ) -> Response:
-    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
+    """Create a controller. The same request again changes nothing; other settings under its id are a conflict.
 
-    One that starts from a table of readings, or from more than 100 measurements, is made by a job: 202 and where to
-    follow it.
+    A controller that starts from a table of readings, or from more than 100 measurements, is created by a job: the
+    answer is 202, with the address of the job.
 
-    A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
-    query: `POST /controllers?id=kite-1&start=180&mode=shadow`. So can a plant's own table to start from, as `text/csv`,
-    with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
+    You can send a saved policy as `application/octet-stream`, with `id` and other settings in the query:
+    `POST /controllers?id=kite-1&start=180&mode=shadow`. You can also send a plant's own table to start from, as
+    `text/csv`, with its columns in the query:
+    `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
     if controllers.jobs.are_made and (wants_job(prefer) or background.is_long_to_create(body)):
@@ -228,10 +229,10 @@ async def verify(
     full: bool | None = None,
     prefer: Prefer = "",
 ) -> Response:
-    """Whether the record is whole; `full` decides every round again, which is the default for short records.
+    """Check that the record is complete; `full`, the default for short records, also repeats every decision.
 
-    Asked for, `full` needs an admin's token. A record of more than 50 decisions that are decided again, or 5000 that
-    are only read, is checked by a job.
+    `full=true` needs an admin's token. If more than 50 decisions must be repeated, or more than 5000 read, a job does
+    it.
     """
     controllers.slot(name)
     return await verified(controllers, controllers.store, name, full, None, prefer, request, by)
@@ -253,7 +254,7 @@ async def begin_to_verify(
     key: Key = None,
     prefer: Prefer = "",
 ) -> Response:
-    """Verify a controller's records, with a key of its own where that becomes a job."""
+    """Check the records as a GET does; a key makes sure that a job starts only once."""
     controllers.slot(name)
     return await verified(controllers, controllers.store, name, body.full, key, prefer, request, by)
 
@@ -273,7 +274,7 @@ async def plan(
     key: Key = None,
     prefer: Prefer = "",
 ) -> Response:
-    """How long a trial of its policy would take: always a job, in a world fitted to its history and measurements."""
+    """Plan a trial: how long it would take, in a simulation fitted to the measurements. Always a job."""
     if not controllers.jobs.are_made:
         return reply(
             responses.PlanAnswer, await controllers.read(await background.plan_at_once(controllers, name, body), by)

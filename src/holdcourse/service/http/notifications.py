@@ -67,7 +67,7 @@ def _changing(
 
 @router.get("/notifications", response_model=responses.Notifications, responses=refusal_responses("list"))
 async def notifications(request: Request, token: TokenGiven) -> Response:
-    """Who is told of alarms, whether that works, and what is silent."""
+    """Who is notified of alarms, whether that works, and which alarms are silenced."""
     return _reply(request.app.state.notifier, token)
 
 
@@ -79,7 +79,7 @@ async def silence(
     by: TheCaller,
     body: Annotated[requests.SilenceGiven, Depends(json_body(requests.SilenceGiven, SMALL))],
 ) -> Response:
-    """Say nothing of the alarms of a controller, or of a kind, until some time. The same again changes nothing."""
+    """Silence a controller, a kind of alarm, or both until a time. The same request again changes nothing."""
     require_scope(request, "admin", body.controller or EVERYTHING)
     notifier = _notifier(request)
     if body.controller is not None and not forwarding.was_sent_on(request):
@@ -115,7 +115,7 @@ async def end_silence(
 
 @_changing(router.post, "test", "look")
 async def test(request: Request, token: TokenGiven) -> Response:
-    """Tell everybody something that is no alarm, to see whether it arrives."""
+    """Send a test notice to every target, to see whether it arrives."""
     require_scope(request, "admin", EVERYTHING)
     notifier = _notifier(request)
     notifier.test()

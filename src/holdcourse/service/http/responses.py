@@ -17,7 +17,7 @@ InCharge: TypeAlias = Literal["policy", "limit", "guard", "override", "operator"
 Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
 Value: TypeAlias = float | str | list[float] | dict[str, float | StrictBool | str]  # an action in the user's words
 Reason: TypeAlias = Literal["override", "observe", "trial"]
-Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
+Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are then negative gains.")]
 Limited = Annotated[Limit | None, Field(description="The limit that prevented what was wanted; null: none did.")]
 Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
@@ -68,7 +68,7 @@ class MeasuredGain(Answer):
     value: float | None
     low: float | None
     high: float | None
-    always_low: float | None = Field(description="End of the interval that is right however often somebody looks.")
+    always_low: float | None = Field(description="Lower end of the interval that is valid however often you look.")
     always_high: float | None
 
 
@@ -110,13 +110,13 @@ class MeasuredTrial(Answer):
     bill: float | None = Field(description="Net cost of the baseline per round.")
     carry_over: CarryOver | None
     further_pairs: float | None = Field(description="How many more pairs it takes to decide; null: no end is in sight.")
-    lost: list[int] = Field(description="Rounds without a measurement: of the baseline, of the policy.")
-    redirected: list[int] = Field(description="Rounds that were overridden: of the baseline, of the policy.")
+    lost: list[int] = Field(description="Rounds without a measurement: the baseline's, the policy's.")
+    redirected: list[int] = Field(description="Rounds in which something else ran: the baseline's, the policy's.")
     left_out: list[int] = Field(
         description="Pairs without any measurement in one of the blocks: in the baseline's, in the policy's."
     )
     uneven: float | None = Field(
-        description="By how many deviations of the coin the policy's blocks lost more rounds than the baseline's."
+        description="How unevenly rounds were lost, in standard deviations; positive if the policy's blocks lost more."
     )
     outlying: int | None = Field(description="The pair that alone causes more than half of the scatter; null: none.")
     switching: float | None = Field(description="Cost per round of switching between the arms; on neither bill.")
@@ -177,7 +177,7 @@ class Told(Answer):
 
 
 class Author(Answer):
-    """Whose token it was; where no tokens are needed, anybody on the machine."""
+    """The token that was used; without tokens, anybody on the machine."""
 
     token: str | None = Field(description="The token's id, as `holdcourse token list` shows it.")
     name: str
@@ -259,7 +259,7 @@ class PolicyOrigin(Answer):
     name: str
     fingerprint: str
     sha256: str
-    evidence: dict[str, Any] | None = Field(description="Where the policy comes from, and what a backtest said of it.")
+    evidence: dict[str, Any] | None = Field(description="Origin of the policy, and the result of its backtest.")
 
 
 class KnownPolicy(PolicyOrigin):
@@ -279,8 +279,8 @@ class Promise(Answer):
     )
     baseline_index: int | None
     estimated_saved: float | None = Field(
-        description="Saved against the baseline, including movement, as the model estimates it; negative if more was "
-        "spent. Null while estimates are withheld."
+        description="Saved compared with the baseline, including movement, as the model estimates it; negative if "
+        "more was spent. Null while estimates are withheld."
     )
     estimated_doubt: float | None = Field(description="Uncertainty of `estimated_saved`.")
     allowed: float = Field(description="How much more than the baseline may be spent.")
@@ -294,17 +294,17 @@ class Promise(Answer):
 
 
 class GainEstimate(Answer):
-    """A gain as the model believes it, movement included; null, with the reason, while there is cause to doubt it."""
+    """A gain as the model estimates it, including movement; null, with the reason, while it is withheld."""
 
     gain: float | None
     low: float | None = Field(description="95 % interval, including the calibration error of the model.")
     high: float | None
     rounds: int = Field(description="Rounds in which the two could be compared.")
-    withheld: str | None = Field(description="Why nothing is shown; null: it is shown.")
+    withheld: str | None = Field(description="Why no estimate is shown; null: it is shown.")
 
 
 class Estimate(Answer):
-    """What the model believes that was gained. Nobody measured it: `measured` is where that stands."""
+    """What the model estimates was gained. Only a trial measures the gain."""
 
     against_staying: GainEstimate | None = Field(
         description="What was done, compared with always staying at the start; null: no round can be compared."
@@ -318,18 +318,18 @@ class Estimate(Answer):
 
 
 class Calibration(Answer):
-    """How the model stands to what it was told."""
+    """How well the model agrees with the measurements."""
 
     widening: float = Field(
-        description="By this factor its bands are wider than it would make them by itself, because readings fell "
+        description="Factor by which its bands are widened, because readings fell "
         "outside more often than they should; 1: they did not."
     )
-    set_aside: int = Field(description="Readings that are kept but ignored.")
+    set_aside: int = Field(description="Number of readings that are kept but ignored.")
     changes: int = Field(description="How often it forgot earlier readings, because the plant had changed.")
 
 
 class ArchivedSince(Answer):
-    """Since when a controller is put away, by whom, and why."""
+    """When a controller was archived, by whom, and why."""
 
     at: At
     by: Author | None
@@ -552,7 +552,7 @@ class NotificationTarget(Answer):
 
 
 class Silence(Answer):
-    """Alarms that nobody is told of until some time; null stands for all controllers, or all kinds."""
+    """Alarms that are silenced until a time; null means all controllers, or all kinds."""
 
     id: str
     until: str
@@ -624,7 +624,7 @@ class CheckedReading(Answer):
 
 
 class ModelCheckAnswer(Answer):
-    """What the model that is learned from all readings is worth, and what they cannot tell."""
+    """How well the model predicts, and what the readings cannot tell."""
 
     enough: bool = Field(description="Whether there are enough readings to check it.")
     words: list[str]
@@ -667,9 +667,9 @@ class FleetState(Answer):
 class FleetSums(Answer):
     """What all members of a fleet have measured and moved, as far as its record has been read for this."""
 
-    measurements: int = Field(description="How many were told.")
+    measurements: int = Field(description="Number of measurements.")
     measurements_sum: float | None = Field(
-        description="Their sum, with the sign that they were told with; null if they are not costs, such as winds."
+        description="Sum of the measurements, with their own sign; null if they are not costs, such as wind speeds."
     )
     skipped: int = Field(description="Decisions of members that measured nothing.")
     moves: int
@@ -713,7 +713,7 @@ class FleetMembers(Answer):
 class FleetAnswer(Answer):
     """What the members are to do now, one entry for each; of the lists, those that were asked for."""
 
-    call: int = Field(description="Which ask of the fleet it is; to be told under this number.")
+    call: int = Field(description="Number of this ask of the fleet; send it with the measurements.")
     setting: list[Value] | None = None
     action: list[int] | None = None
     probabilities: list[list[float] | None] | None = Field(
@@ -723,7 +723,7 @@ class FleetAnswer(Answer):
 
 
 class FleetTold(Answer):
-    """What was measured is taken in."""
+    """The measurements have been recorded."""
 
     call: int
     pending: int = Field(description="Members that wait for their measurement.")
@@ -738,7 +738,7 @@ class Deleted(Answer):
 
 
 class Verification(Answer):
-    """What checking the record came to."""
+    """The result of checking the record."""
 
     ok: bool
     events: int
@@ -796,12 +796,12 @@ class Refused(BaseModel):
 
 
 class AskResult(Answer):
-    """What one of several questions was answered with: a decision, or why there is none."""
+    """The answer to one of several questions: a decision, or an error."""
 
     controller: str
-    status: int = Field(description="Status with which this question alone would have been answered.")
+    status: int = Field(description="Status of this answer.")
     answer: DecisionAnswer | None
-    error: dict[str, Any] | None = Field(description="What `error` would have held if this had been refused alone.")
+    error: dict[str, Any] | None = Field(description="Why it was refused, as `error` of a single request says it.")
 
 
 class AskResults(Answer):
@@ -814,9 +814,9 @@ class TellResult(Answer):
     """What came of one of several tells."""
 
     controller: str
-    status: int = Field(description="Status with which this tell alone would have been answered.")
+    status: int = Field(description="Status of this answer.")
     answer: TellAnswer | None
-    error: dict[str, Any] | None = Field(description="What `error` would have held if this had been refused alone.")
+    error: dict[str, Any] | None = Field(description="Why it was refused, as `error` of a single request says it.")
 
 
 class TellResults(Answer):
@@ -839,10 +839,8 @@ class JobAnswer(Answer):
     began_at: At | None
     ended_at: At | None
     by: Author | None
-    status: int | None = Field(
-        description="Status of the answer that the request would have had without a job; null until then."
-    )
-    result: dict[str, Any] | None = Field(description="Body of that answer; null in a list of jobs.")
+    status: int | None = Field(description="Status of the answer to the request; null until the job ends.")
+    result: dict[str, Any] | None = Field(description="Body of the answer to the request; null in a list of jobs.")
     error: Problem | None = Field(description="Why it failed.")
 
 

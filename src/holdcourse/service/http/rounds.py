@@ -58,9 +58,9 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern=KEY_PATTERN,
-        description="Chosen by the client, new for every new request. A repeated request is carried out once, and "
-        "answered as before or, if the answer is the state, with the state as it is now. With another request the "
-        "key is refused with 409.",
+        description="A text that the client chooses, new for every new request. A request that is repeated under its "
+        "key is carried out once. Its answer is the same again or, if it is the state, the present state. The key "
+        "with a different request is refused with 409.",
     ),
 ]
 
@@ -95,7 +95,7 @@ async def ask(
     body: Annotated[requests.AskGiven, Depends(json_body(requests.AskGiven))],
     key: Key = None,
 ) -> Response:
-    """Which action now? The same question again gives the same answer."""
+    """Ask which setting to run now. The same question again gets the same answer."""
     return reply(responses.DecisionAnswer, await asked_of(controllers, name, by, body, key))
 
 
@@ -121,7 +121,7 @@ async def tell(
     body: Annotated[requests.TellGiven, Depends(json_body(requests.TellGiven))],
     key: Key = None,
 ) -> Response:
-    """What was measured. The same again changes nothing."""
+    """Tell what was measured. Sending the same request again changes nothing."""
     return reply(responses.TellAnswer, await told_to(controllers, name, by, body, key))
 
 
@@ -199,9 +199,9 @@ async def ask_many(
     request: Request,
     body: Annotated[requests.AsksGiven, Depends(json_body(requests.AsksGiven))],
 ) -> Response:
-    """Which action now, on many controllers? Each question is answered on its own, with the status that it would have.
+    """Ask many controllers at once. Each question is answered on its own, with a status of its own.
 
-    The answer is 200 also where single questions were refused.
+    The status is 200 even if some of the questions were refused.
     """
     found = await each(
         body.asks, request, "ask", lambda item: asked_of(controllers, item.controller, by, item, item.key)
@@ -222,7 +222,7 @@ async def tell_many(
     request: Request,
     body: Annotated[requests.TellsGiven, Depends(json_body(requests.TellsGiven))],
 ) -> Response:
-    """What was measured on many controllers; what says no measurement was skipped. Each is taken in on its own."""
+    """Tell the measurements of many controllers, each on its own; a tell without a measurement skips the round."""
     found = await each(
         body.tells, request, "tell", lambda item: told_to(controllers, item.controller, by, item, item.key)
     )

@@ -64,10 +64,10 @@ def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handle
     openapi_extra=body_schema(None, *TABLES),
 )
 async def look_at_readings(found: Annotated[dict[str, Any], Depends(table_body)]) -> Response:
-    """What a plant's table holds, as `holdcourse data info` says it; nothing is kept.
+    """Inspect a plant's table, as `holdcourse data info` does; the service keeps nothing of it.
 
-    The query may say how it is written (`timezone`, `decimal`, `missing` and so on) and which column is which
-    (`action`, `cost`, `context`): then `read` says what a controller would start from.
+    The query may say how the table is written (`timezone`, `decimal`, `missing` and so on) and which column is which
+    (`action`, `cost`, `context`). With these columns, `read` says what a controller would start from.
     """
     return reply(responses.ReadingsAnswer, found)
 
@@ -87,9 +87,10 @@ async def change(
     key: Key = None,
     without_archived: bool = False,
 ) -> Response:
-    """Other settings; where decisions depend on them, in a new epoch that knows all that was told.
+    """Change the settings. If decisions depend on them, a new epoch begins with every measurement so far.
 
-    Where epochs were archived it would not know what was told in them: then it is refused unless `without_archived`.
+    The new epoch cannot learn from archived epochs. If there are any, this is refused unless you set
+    `without_archived`.
     """
     changes = requests.plain(body, exclude_unset=True)
 
@@ -108,10 +109,10 @@ async def retract(
     key: Key = None,
     without_archived: bool = False,
 ) -> Response:
-    """Take back what was measured: it no longer counts. The same again changes nothing.
+    """Take a measurement back: it no longer counts. Sending the same request again changes nothing.
 
-    The rounds since then are replayed, which may take long. A measurement of an earlier epoch begins a new
-    one; where epochs were archived that is refused unless `without_archived`, as for a change of settings.
+    The controller replays the rounds since then, which may take long. If the measurement is of an earlier epoch, a
+    new epoch begins; while epochs are archived, that is refused unless you set `without_archived`.
     """
 
     def taken_back(hosted: Hosted) -> Done:
@@ -128,7 +129,7 @@ async def override(
     body: Annotated[requests.OverrideGiven, Depends(json_body(requests.OverrideGiven, SMALL))],
     key: Key = None,
 ) -> Response:
-    """Hold the machine at a setting, or as near as mask and limits permit, until it is handed back with null."""
+    """Hold the machine at a setting, or as near as mask and limits permit; null returns control to the policy."""
 
     def held(hosted: Hosted) -> Done:
         return hosted.set_override(SettingGiven(body.setting, body.setting_index), body.reason, key, force=body.force)
@@ -144,7 +145,7 @@ async def mode(
     body: Annotated[requests.ModeChange, Depends(json_body(requests.ModeChange, SMALL))],
     key: Key = None,
 ) -> Response:
-    """How far the policy may go from now on."""
+    """Set the mode: what the policy may do from now on."""
 
     def switched(hosted: Hosted) -> Done:
         return hosted.set_mode(body.mode, body.reason, key)
@@ -160,7 +161,7 @@ async def episode(
     body: Annotated[requests.EpisodeGiven, Depends(json_body(requests.EpisodeGiven))],
     key: Key = None,
 ) -> Response:
-    """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""
+    """End the episode and begin the next. Without a key, a repetition before its first round changes nothing."""
 
     def begun(hosted: Hosted) -> Done:
         at = SettingGiven(body.start, body.start_index)
@@ -184,7 +185,7 @@ async def acknowledge(
     body: Annotated[requests.Acknowledgement, Depends(json_body(requests.Acknowledgement, SMALL))],
     key: Key = None,
 ) -> Response:
-    """Somebody has seen an open alarm. It stays open until it is over; a new one of its kind is not acknowledged."""
+    """Say that you have seen an open alarm. It stays open; the next alarm of its kind asks for attention again."""
 
     def seen(hosted: Hosted) -> Done:
         return hosted.acknowledge(kind, body.at, body.remark, key)
@@ -199,7 +200,7 @@ async def archive(
     by: TheCaller,
     body: Annotated[requests.Archiving, Depends(json_body(requests.Archiving, SMALL))],
 ) -> Response:
-    """Put a controller away: from now on it is only looked at. Refused while a decision waits for its measurement."""
+    """Archive a controller: it can then only be looked at. Refused while a decision waits for its measurement."""
     return reply(responses.State, await controllers.do(name, lambda hosted: hosted.archive(body.reason), by))
 
 
@@ -210,7 +211,7 @@ async def restore(
     by: TheCaller,
     body: Annotated[requests.Archiving, Depends(json_body(requests.Archiving, SMALL))],
 ) -> Response:
-    """Bring back a controller that was put away; it goes on where it was."""
+    """Restore an archived controller; it continues where it was."""
     return reply(responses.State, await controllers.do(name, lambda hosted: hosted.restore(body.reason), by))
 
 
@@ -225,9 +226,11 @@ async def delete(
     controllers: TheControllers,
     by: TheCaller,
     typed: Annotated[str, Query(alias="name", max_length=200, description="The controller's name, typed again.")],
-    reason: Annotated[str, Query(min_length=1, max_length=500, pattern=r"\S", description="Why; it is recorded.")],
+    reason: Annotated[
+        str, Query(min_length=1, max_length=500, pattern=r"\S", description="Reason, which is recorded.")
+    ],
 ) -> Response:
-    """Delete a controller that is archived, with all its records, for good. The service's journal says who did."""
+    """Delete an archived controller and all its records for good. The service's journal keeps who did it, and why."""
     return reply(responses.Deleted, await controllers.delete(name, typed, reason, by))
 
 
@@ -236,13 +239,13 @@ async def delete(
 
 @router.get("/healthz", response_model=responses.Health)
 async def healthz() -> Response:
-    """Whether the process runs."""
+    """Say that the process runs."""
     return reply(responses.Health, {"status": "ok", "version": hc.__version__})
 
 
 @router.get("/readyz", response_model=responses.Readiness, responses={503: {"model": responses.Readiness}})
 async def readyz(controllers: TheControllers, by: TheCaller, request: Request) -> Response:
-    """Whether all controllers and fleets are open and there is room on the disk; it names none, as anybody may ask."""
+    """Say whether every record is open and the disk has room. It names no controller, because it needs no token."""
     fleets: HostedFleets = request.app.state.fleets
     opening, broken = len(controllers.opening) + len(fleets.opening), len(controllers.broken) + len(fleets.broken)
     count, what = (
@@ -265,7 +268,7 @@ async def readyz(controllers: TheControllers, by: TheCaller, request: Request) -
 
 @router.get("/metrics", response_class=Response, responses=refusal_responses("metrics"))
 async def prometheus(controllers: TheControllers, token: TokenGiven, request: Request) -> Response:
-    """Figures for Prometheus, of the controllers and fleets that the token may see."""
+    """Metrics for Prometheus, of the controllers and fleets that the token may see."""
     page = metrics.page(controllers, token.sees, request.app.state.notifier, request.app.state.fleets)
     return Response(page, media_type=metrics.CONTENT_TYPE)
 
@@ -278,7 +281,7 @@ async def openapi(request: Request) -> Response:
 
 @router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
 async def all_events(controllers: TheControllers, token: TokenGiven, by: TheCaller, request: Request) -> Response:
-    """What happens on all controllers and fleets that the token may see, as it happens."""
+    """Stream what happens on all controllers and fleets that the token may see."""
     return streams.stream(controllers, by, request, token.sees, with_others=True)
 
 
@@ -289,21 +292,21 @@ async def all_events(controllers: TheControllers, token: TokenGiven, by: TheCall
     dependencies=[MAY_READ],
 )
 async def events(name: Id, controllers: TheControllers, by: TheCaller, request: Request) -> Response:
-    """What happens on one controller, as it happens."""
+    """Stream what happens on one controller."""
     controllers.slot(name)
     return streams.stream(controllers, by, request, lambda other: other == name)
 
 
 @router.get("/me", response_model=responses.TokenAnswer, responses=refusal_responses("list"))
 async def me(token: TokenGiven) -> Response:
-    """Whose token it is, and what it allows; the page shows the buttons that it may press."""
+    """Say whose token this is, and what it allows."""
     said = {"name": token.name, "scopes": ["read", *token.scopes], "controllers": list(token.controllers)}
     return reply(responses.TokenAnswer, said | {"expires": token.expires or None})
 
 
 @router.get("/controllers", name="controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
 async def listed(controllers: TheControllers, token: TokenGiven, request: Request) -> Response:
-    """All controllers that the token may see."""
+    """List the controllers that the token may see."""
     found: dict[str, dict[str, Any]] = {}
     empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "unseen_alarms": 0, "status": "new"}
     for name, summary in (await forwarding.listed_elsewhere(controllers, request)).items():
@@ -332,7 +335,7 @@ async def state(name: Id, controllers: TheControllers) -> Response:
 
 @read_route("config", responses.ConfigAnswer)
 async def config(name: Id, controllers: TheControllers, by: TheCaller, history: bool = False) -> Response:
-    """Its settings now; with `history` also the measurements that it started from."""
+    """The settings of a controller; with `history`, also the measurements that it started from."""
     hosted = await controllers.opened(name)
 
     def answer() -> Response:
@@ -349,14 +352,14 @@ async def decisions(
     after: Annotated[int | None, Query(ge=-1, le=2**53)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Rounds after `after`, oldest first; without it the newest ones."""
+    """Rounds after round `after`, oldest first; without `after`, the newest rounds."""
     hosted = await controllers.opened(name)
     return await controllers.look(lambda: reply(responses.Rows, inspection.rows(hosted, after, limit)), by)
 
 
 @read_route("explain/{decision}", responses.Explanation)
 async def explain(name: Id, decision: DecisionId, controllers: TheControllers, by: TheCaller) -> Response:
-    """Why a decision was taken."""
+    """Explain a decision."""
     hosted = await controllers.opened(name)
     remembers = await controllers.look(partial(records.remembers, hosted.controller, decision), by)
     explaining = controllers.look if remembers else controllers.read
@@ -365,7 +368,7 @@ async def explain(name: Id, decision: DecisionId, controllers: TheControllers, b
 
 @read_route("field", responses.CostField)
 async def field(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """The learned cost of every action in contexts that came up lately."""
+    """The learned cost of every action, in recent contexts."""
     contexts = await controllers.look(partial(inspection.field_contexts, await controllers.opened(name)), by)
     model, values = await controllers.borrow(
         name, lambda hosted: (hosted.controller.session.pilot.model.copy(), hosted.view.state()["actions"]), by
@@ -384,7 +387,7 @@ async def alarms(name: Id, controllers: TheControllers, by: TheCaller) -> Respon
 
 @read_route("changes", responses.ChangeList)
 async def changes(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """What operators changed lately, and who: settings, mode, override; newest last."""
+    """Recent changes of settings, mode and override, and who made them; newest last."""
     hosted = await controllers.opened(name)
     return reply(responses.ChangeList, {"changes": await controllers.look(hosted.records.changes, by)})
 
@@ -396,10 +399,10 @@ async def audit(
     by: TheCaller,
     kind: Annotated[list[str] | None, Query(max_length=20, description="Kinds of change; left out: all.")] = None,
     who: Annotated[str | None, Query(max_length=200, description="A part of a name, or of a token's id.")] = None,
-    before: Annotated[str | None, Query(max_length=40, description="As `next` of an answer said.")] = None,
+    before: Annotated[str | None, Query(max_length=40, description="`next` of the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Who changed what, when and why, from the record; the newest first."""
+    """Audit trail from the record: who changed what, when and why; newest first."""
     hosted = await controllers.opened(name)
 
     def answer() -> Response:
@@ -416,7 +419,7 @@ async def journal(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """What happened to the service as a whole: controllers deleted, tokens made and ended; for an admin of all."""
+    """Journal of the service: controllers deleted, tokens made and revoked. For admins of all controllers."""
     require_scope(request, "admin", EVERYTHING)
     lines = await controllers.look(lambda: controllers.journal.newest(limit), by)
     return reply(responses.JournalAnswer, {"lines": lines})
@@ -424,7 +427,7 @@ async def journal(
 
 @read_route("check", responses.ModelCheckAnswer)
 async def check(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """What the model that is learned from all readings is worth; it may take long, and nobody waits meanwhile."""
+    """Check how well the model predicts readings that it has not seen. This may take long; nobody else waits."""
     hosted = await controllers.opened(name)
     return reply(responses.ModelCheckAnswer, await controllers.read(lambda: inspection.model_check(hosted), by))
 
@@ -436,7 +439,7 @@ async def check(name: Id, controllers: TheControllers, by: TheCaller) -> Respons
     dependencies=[MAY_READ],
 )
 async def rounds_csv(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """All rounds of all epochs as CSV: settings by value, times with the plant's offset, units in the heads."""
+    """Export all rounds of all epochs as CSV: settings by value, times with UTC offset, units in column heads."""
     made = await controllers.look(partial(export.Export, await controllers.opened(name)), by)
     return await streams.table(controllers, by, made.csv(), f"{name}.csv", "text/csv; charset=utf-8")
 
@@ -448,14 +451,14 @@ async def rounds_csv(name: Id, controllers: TheControllers, by: TheCaller) -> Re
     dependencies=[MAY_READ],
 )
 async def rounds_parquet(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """Return all rounds as Parquet; needs the extra `tables` where the service runs."""
+    """Export all rounds as Parquet; the service's computer needs the extra `tables`."""
     made = await controllers.look(partial(export.Export, await controllers.opened(name)), by)
     return await streams.table(controllers, by, made.parquet(), f"{name}.parquet", "application/vnd.apache.parquet")
 
 
 @read_route("trial", responses.TrialAnswer)
 async def trial(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """What its trial has measured so far: as often as somebody looks, the interval is right."""
+    """What the trial has measured so far. The interval is valid however often you look."""
     controllers.slot(name)
     found = await controllers.read(lambda: inspection.trial(controllers.store.epochs(name)), by)
     return reply(responses.TrialAnswer, {"trial": found})
@@ -468,7 +471,7 @@ async def trial(name: Id, controllers: TheControllers, by: TheCaller) -> Respons
     dependencies=[MAY_ADMINISTER],
 )
 async def backup(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
-    """A consistent copy of the records as a zip, taken while the controller runs; unpacked, it is a data folder."""
+    """Back up the records as a zip while the controller runs; unpacked, it is a data folder for `--data`."""
     controllers.slot(name)
     return await controllers.copy(partial(streams.backup, controllers.store, name), by)
 
