@@ -14,6 +14,7 @@ import latex2mathml.converter
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.ext.napoleon.docstring import GoogleDocstring
+from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxRole
 
 import holdcourse
@@ -53,6 +54,8 @@ napoleon_attr_annotations = False  # types stand in the signature already
 html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "holdcourse"
+html_favicon = "../src/holdcourse/service/page/icon.svg"
+html_search_scorer = str(Path(__file__).parent / "search.js")
 html_static_path = ["_static"]
 html_css_files = ["holdcourse.css"]
 nitpicky = False
@@ -79,9 +82,10 @@ def is_provisional(name: str, described: Any) -> bool:
 
 
 def mark_provisional(app: Any, what: str, name: str, described: Any, options: Any, lines: list[str]) -> None:
-    """Say it at the name itself."""
+    """Say it at the name itself, after the first paragraph, which tables show."""
     if what in ("class", "function", "exception") and is_provisional(name, described):
-        lines[:0] = ["*Provisional: this name may move or change.*", ""]
+        first = lines.index("") if "" in lines else len(lines)
+        lines[first:first] = ["", "*Provisional: this name may move or change.*"]
 
 
 class Public(SphinxRole):
@@ -128,22 +132,49 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
     source[0] = interfaces.fill(source[0], FROM_THE_CODE)
 
 
-def mark_figures(app: Any, doctree: Any, docname: str) -> None:
-    """Short cells with a number get a class of their own, so that no line ends between the number and its unit."""
-    for cell in doctree.findall(nodes.entry):
-        if len(words := cell.astext()) <= 14 and re.search(r"\d", words):
-            cell["classes"].append("figure")
+class Search(SearchEnglish):
+    """Finds `min_dwell` by its parts too."""
+
+    def split(self, text: str) -> list[str]:
+        """Return the words of a text."""
+        words = super().split(text)
+        return words + [part for word in words if "_" in word for part in word.split("_") if part]
+
+
+def mark_cells(app: Any, doctree: Any, docname: str) -> None:
+    """Mark two kinds of cells for the style sheet.
+
+    Short cells with a number keep the number and its unit on one line. Sentences in a table of many columns keep
+    lines that one can read.
+    """
+    for table in doctree.findall(nodes.tgroup):
+        for cell in table.findall(nodes.entry):
+            words = cell.astext()
+            if len(words) <= 14 and re.search(r"\d", words):
+                cell["classes"].append("figure")
+            elif len(words) >= 50 and table["cols"] >= 4:
+                cell["classes"].append("words")
 
 
 def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Sentences that a program prints wrap like text; lines whose columns stand under each other do not."""
+    """Sentences that a program prints wrap like text; lines whose columns stand under each other do not.
+
+    The source breaks long sentences into lines that fill its width, so these are joined again.
+    """
+    columns = re.compile(r"[─━│┃]|\S {3,}\S")
 
     def line(found: re.Match[str]) -> str:
-        columns = re.search(r"[─━│┃]|\S {3,}\S", found[0])
-        return found[0] if columns else f'<span class="sentence">{found[0]}</span>'
+        return found[0] if columns.search(found[0]) else f'<span class="sentence">{found[0]}</span>'
 
     def printed(block: re.Match[str]) -> str:
-        return block[1] + re.sub(r".{50,}", line, block[2])
+        joined, full = [""], False
+        for text in block[2].split("\n"):
+            if full and re.match(r" *[\w(]", text):
+                joined[-1] += " " + text.strip()
+            else:
+                joined.append(text)
+            full = len(text) >= 100 and not columns.search(text)
+        return block[1] + re.sub(r".{50,}", line, "\n".join(joined[1:]))
 
     text = re.compile(r'(<div class="highlight-text [^>]*>.*?<pre>(?:<span></span>)?)(.*?)(?=</pre>)', re.DOTALL)
     context["body"] = text.sub(printed, context.get("body", ""))
@@ -158,7 +189,7 @@ def open_pictures(app: Any, pagename: str, templatename: str, context: dict[str,
 def keep_options(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Commands wrap on narrow screens, but not after the hyphens of `--token-file`, where a browser would break too.
 
-    In text, such a word stays whole where a narrow screen has room for it.
+    In text, such a word stays whole where a narrow screen has room for it; a longer one breaks after its points.
     """
 
     def wrap(text: re.Match[str]) -> str:
@@ -167,8 +198,12 @@ def keep_options(app: Any, pagename: str, templatename: str, context: dict[str, 
     def command(block: re.Match[str]) -> str:
         return re.sub(r"(?<=>)[^<]+", wrap, block[0])
 
+    def joints(word: re.Match[str]) -> str:
+        return re.sub(r"(?<=\w)([./:])(?=\w)", r"\1<wbr>", word[0])
+
     shell = re.compile(r'<div class="highlight-sh .*?</div>', re.DOTALL)
     body = shell.sub(command, context.get("body", ""))
+    body = re.sub(r'(?<=<span class="pre">)[^<]{29,}', joints, body)
     context["body"] = re.sub(r'<span class="pre">(?=[^<]{1,28}</span>)(?=[^<]*-)', '<span class="pre whole">', body)
 
 
@@ -177,11 +212,12 @@ def setup(app: Any) -> None:
     # Otherwise what stands before a colon in a property's first line would be taken for its type.
     GoogleDocstring._parse_attribute_docstring = lambda self: self._dedent(self._consume_to_end())
     app.add_role("public", Public())
+    app.add_search_language(Search)
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-process-docstring", mark_provisional)
     app.connect("source-read", fill)
-    app.connect("doctree-resolved", mark_figures)
+    app.connect("doctree-resolved", mark_cells)
     app.connect("html-page-context", keep_options)
     app.connect("html-page-context", wrap_sentences)
     app.connect("html-page-context", open_pictures)

@@ -21,9 +21,16 @@ KEY = "Idempotency-Key"  # explained once, at the head of the page
 METHODS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
 
+def options(text: str) -> str:
+    """Return a text with its options as code: `--out` stays on one line."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"(?<![\w-])--[a-z][a-z-]*\b", r"`\g<0>`", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
 def plain(text: str) -> str:
     """Return help without the marks that colour it in a terminal, fit for a cell of a table."""
-    return re.sub(r"\[/?[a-z ]*\]", "", text).replace("\n", " ").replace("|", "\\|").strip()
+    return options(re.sub(r"\[/?[a-z ]*\]", "", text).replace("\n", " ").replace("|", "\\|").strip())
 
 
 def help_text(text: str) -> Iterator[str]:
@@ -31,7 +38,7 @@ def help_text(text: str) -> Iterator[str]:
     shown = re.sub(r"Example:\s*\n\s*", "Example: ", re.sub(r"\[/?[a-z ]*\]", "", text))
     for paragraph in re.split(r"\n\s*\n", re.sub(r"^\s*Example: .*$", "", shown, flags=re.MULTILINE).strip()):
         if paragraph:
-            yield " ".join(paragraph.split())
+            yield options(" ".join(paragraph.split()))
     examples = re.findall(r"^\s*Example: (.*)$", shown, flags=re.MULTILINE)
     if examples:
         yield "```sh\n" + "\n".join(examples) + "\n```"
@@ -45,7 +52,7 @@ def parameters(command: Any) -> Iterator[str]:
     for param in shown:
         names = ", ".join(f"`{name}`" for name in [*param.opts, *param.secondary_opts])
         default = "needed" if param.required else ""
-        if param.default not in (None, False, (), []) and not callable(param.default):
+        if param.default not in (None, False, "", (), []) and not callable(param.default):
             default = f"`{getattr(param.default, 'value', param.default)}`"
         yield f"| {names} | {plain(param.help or '')} | {default} |"
 

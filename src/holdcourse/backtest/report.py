@@ -162,11 +162,12 @@ def _blocks(found: PlantBacktest, readings: Readings) -> str:
         marks.append(f"<text x='72' y='{HIGH - 26}' text-anchor='end'>{amount(low)}</text>")
     times = readings.times
     if times is not None:
-        for k in np.unique(np.linspace(0, len(sums) - 1, 5).astype(int)).tolist():
+        for place, k in enumerate(np.unique(np.linspace(0, len(sums) - 1, 5).astype(int)).tolist()):
             first = int(np.flatnonzero(found.blocks == k)[0])
             end = " text-anchor='end'" if k == len(sums) - 1 else ""
+            between = " class='between'" if place in (1, 3) else ""
             x = WIDE - 8 if end else 80 + k * width
-            marks.append(f"<text x='{x:.1f}' y='{HIGH - 8}'{end}>{str(times[first])[:10]}</text>")
+            marks.append(f"<text x='{x:.1f}' y='{HIGH - 8}'{end}{between}>{str(times[first])[:10]}</text>")
     unit = "kWh" if found.value.kwh is not None else found.value.unit or "the unit of the costs"
     drawn = f"<path class='ink' d='M80 {zero:.1f}H{WIDE - 8}'/>"
     return (

@@ -129,10 +129,7 @@ svg .narrow { fill: var(--accent); opacity: .28; }
 svg .line { stroke: var(--accent); stroke-width: 2.5; fill: none; }
 svg .ours { fill: var(--accent); }
 svg .theirs { fill: var(--soft); opacity: .75; }
-@media (max-width: 600px) {  /* letters and dots do not shrink with the picture */
-  svg.picture { overflow: visible; }
-  svg.picture text { font-size: 26px; }
-  svg.picture .between { display: none; }
+@media (max-width: 600px) {  /* dots do not shrink with the picture either */
   svg.picture circle { r: 6px; }
   svg .line { stroke-width: 6; }
 }
@@ -176,7 +173,7 @@ def _over_time(found: RecordedTrial, measured: Answer) -> str:
     drawn += [
         f"<text x='{LEFT - 8}' y='{y(value) + 4:.1f}' text-anchor='end'>{value:+.3g}</text>"
         for value in (top, low)
-        if value and abs(y(value) - y(0.0)) > 16
+        if value and abs(y(value) - y(0.0)) > 30  # or the letters of a narrow screen would touch
     ]
     drawn += _dates(found, [int(k) for k in known], x)
     return (
@@ -222,18 +219,24 @@ def _blocks(found: RecordedTrial) -> str:
 
 
 def _dates(found: RecordedTrial, pairs: Sequence[int], x: object) -> list[str]:
-    """Return dates below a picture, for about five of the pairs; within a day, hours."""
+    """Return dates below a picture, for about five of the pairs; within a day, hours; in a simulation, numbers."""
     assert callable(x)
     began = [found.began[row].replace("T", " ")[:HOUR_FORMAT] for row in found.blocks.began]
     places = np.unique(np.linspace(0, len(pairs) - 1, 5).astype(int)).tolist()
     one_day = began[pairs[0]][:DAY_FORMAT] == began[pairs[-1]][:DAY_FORMAT]
+    simulated = began[pairs[0]] == began[pairs[-1]]
     marks = []
     for k, place in enumerate(places):
         pair = pairs[place]
         anchor = " text-anchor='end'" if place == len(pairs) - 1 else ""
         between = " class='between'" if k in (1, 3) else ""
         at = WIDE - 10 if anchor else x(pair)
-        said = began[pair] if one_day and k == 0 else began[pair][DAY_FORMAT:] if one_day else began[pair][:DAY_FORMAT]
+        if simulated:
+            said = f"pair {pair + 1}"
+        elif one_day:
+            said = began[pair] if k == 0 else began[pair][DAY_FORMAT:]
+        else:
+            said = began[pair][:DAY_FORMAT]
         marks.append(f"<text x='{at:.1f}' y='{HIGH - 8}'{anchor}{between}>{said}</text>")
     return marks
 
