@@ -670,7 +670,10 @@ def test_the_command_line_exports_rounds(url, remote, tmp_path):
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({"measurement": "abc"}, "a measurement must be one number, got 'abc'; text, dates, True and False are not numbers"),
+        (
+            {"measurement": "abc"},
+            "a measurement must be one number, got 'abc'; text, dates, True and False are not numbers",
+        ),
         ({"measurement": "3"}, "a measurement must be one number, got '3'"),
         ({"measurement": True}, "a measurement must be one number, got True"),
         ({"measurement": 10**400}, "a measurement must be within plus and minus 1.8e308"),

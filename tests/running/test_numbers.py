@@ -31,7 +31,7 @@ def controller():
 def test_text_and_truth_are_no_measurements(controller, given):
     decision = controller.ask(context=[0.1, 0.2])
     with pytest.raises(
-        InvalidInput, match=r"a measurement must be one number, got .*; text, True and False are no num"
+        InvalidInput, match=r"a measurement must be one number, got .*; text, dates, True and False are not num"
     ):
         controller.tell(decision.id, given)
     if given is not False:
