@@ -216,7 +216,8 @@ def test_where_it_fell_back_to_cannot_be_told_in_other_settings(hosted, settings
     play(controller, 3)
     asked = controller.ask(AskGiven(context=0.3), None).answer
     controller.change({"trial": None} | settings, None)
-    fallback = next(k for k in (0, 2) if controller._problem.value(k) != asked["value"])
+    problem = controller.controller.session.policy.problem
+    fallback = next(k for k in (0, 2) if problem.value(k) != asked["value"])
     controller.controller.redirect(fallback)  # as the watchdog does
     controller.recall()
     controller.tell(asked["decision"], 2.0)
