@@ -66,13 +66,9 @@ def test_text_and_truth_are_no_measurements(controller, given):
     ids=lambda given: type(given).__name__ if isinstance(given, memoryview) else repr(given),  # no address in a name
 )
 def test_text_and_truth_are_no_contexts(controller, given):
-    with pytest.raises(
-        InvalidInput, match=r"context must be a number or a list .*, got .*; text, dates, True and F"
-    ):
+    with pytest.raises(InvalidInput, match=r"context must be a number or a list .*, got .*; text, dates, True and F"):
         controller.ask(context=given)
-    with pytest.raises(
-        InvalidInput, match=r"forecast must be a number or a list .*, got .*; text, dates, True and F"
-    ):
+    with pytest.raises(InvalidInput, match=r"forecast must be a number or a list .*, got .*; text, dates, True and F"):
         controller.ask(context=[0.1, 0.2], forecast=[[0.1, 0.2], given])
     with pytest.raises(InvalidInput, match="not numbers"):
         hc.History.from_triples([(0, given, 1.0)])
