@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -201,3 +202,35 @@ def test_a_controllers_record_in_the_wrong_place(run, arguments, wanted):
     assert error.startswith(f"error: plant.log is a controller's record, but {wanted}; ")
     command = error[error.index("holdcourse replay") :].split()[1:]
     assert "as recorded" in run(*command).stdout  # what it says can be copied
+
+
+def test_a_wrong_folder_is_named_with_the_remedy(run, folder):
+    problem = hc.Problem([0.0, 1.0])
+    (folder / "mill").mkdir()
+    with hc.Controller(hc.stationary(problem), log=folder / "mill" / "epoch-0001.db", start=0.0) as controller:
+        controller.tell(controller.ask().id, 1.0)
+    assert "mill is a folder; name a record in it, such as epoch-0001.db" in run("verify", "mill", code=1).stderr
+    gone = run("backup", "mill/epoch-0001.db", "nowhere/copy.db", code=1).stderr
+    assert "there is no folder nowhere; create it first" in gone
+    assert ".new" not in gone
+
+
+def test_a_server_names_what_it_cannot_use(run, folder):
+    pytest.importorskip("fastapi")
+    (folder / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = run("serve", "--data", "fleet", "--port", port, code=1).stderr
+    assert f"cannot listen on 127.0.0.1, port {port}: Address already in use; stop what runs there" in refused
+    refused = run("serve", "--data", "file", "--port", "0", code=1).stderr
+    assert "cannot use file for data: it is a file, and a folder is needed" in refused
+    refused = run("serve", "--data", "fleet", "--address", "http://plant-1:8000", code=1).stderr
+    assert "--address is for servers that share a database" in refused
+
+
+def test_help_fills_the_lines(run):
+    said = run("bridge", "--help").stdout
+    assert any(
+        line.strip().startswith("Runs until you interrupt it.") and len(line.split()) > 12 for line in said.splitlines()
+    )
+    assert "Example: holdcourse bridge mill.toml --check" in said

@@ -226,7 +226,8 @@ def test_experts_may_share_a_model():
 def test_a_choice_says_whom_it_follows():
     pilot = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0, 1)), 0, 0)
     assert (
-        pilot.decide(pilot.look(None, shown=[0.0, 5.0])[1]).words == "Follows hold 0 (weights: hold 0 100%, hold 1 0%)."
+        pilot.decide(pilot.look(None, shown=[0.0, 5.0])[1]).words
+        == "It follows hold 0 (weights: hold 0 100%, hold 1 0%)."
     )
     alone = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0)), 0, 0)
     assert alone.decide(alone.look(None, shown=[0.0, 5.0])[1]).words == ""

@@ -141,6 +141,13 @@ def test_limits_of_numpy_numbers_can_be_written_as_json():
         ({}, {}),
         ({"min_dwell": 2}, {"min_dwell": "2 rounds"}),
         ({"max_step": 2.0}, {"max_step": "2 m, which costs 1 kWh"}),
+        (
+            {"max_step": 0.5},
+            {
+                "max_step": "0.5 m, which costs 0.25 kWh; this forbids every move, because the shortest is 1 m, which "
+                "costs 0.5 kWh"
+            },
+        ),
         ({"max_step_cost": 1.5}, {"max_step_cost": "1.5 kWh"}),
         ({"max_moves": 0, "window": 1}, {"max_moves": "0 in any 1 round"}),
         (

@@ -103,7 +103,7 @@ class Reader:
             go, costs = "go", "would cost"
         else:
             told = self.taken(
-                rf"the machine is sent to {NUMBER}"
+                rf"an instruction sends the machine to {NUMBER}"
                 rf"(?: by force, whatever the limits say: (\w+)|; {NUMBER} was wanted, but {LIMIT} forbids it)?\."
                 r" On its own, the policy would"
             )
@@ -322,7 +322,7 @@ class Reader:
         return True
 
     def hedge(self):
-        found = self.taken(r"Follows ([^(]+) \(weights: ([^)]+)\)\.")
+        found = self.taken(r"It follows ([^(]+) \(weights: ([^)]+)\)\.")
         if found is None:
             return False
         shares = re.findall(r"([^,]+?) (\d+)%", found[2])

@@ -17,7 +17,7 @@ from holdcourse.cli import serve, tokens
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 UNIT_KEYS = {
-    "Unit": {"Description", "Wants", "After"},
+    "Unit": {"Description", "Wants", "After", "StartLimitIntervalSec"},
     "Service": {
         "User",
         "EnvironmentFile",

@@ -29,7 +29,7 @@ def test_an_override_travels_in_steps(client, name):
     rows = client.see(name, "decisions")["decisions"]
     assert [(row["applied_index"], row["limited_by"]) for row in rows[:2]] == [(1, "max_step"), (2, "max_step")]
     words = client.see(name, "explain/r0")["words"]
-    assert "the machine is sent to 1; 3 was wanted, but max_step forbids it." in words
+    assert "an instruction sends the machine to 1; 3 was wanted, but max_step forbids it." in words
     assert client.see(name, "verify", full=True)["ok"]
 
 

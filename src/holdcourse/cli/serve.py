@@ -209,8 +209,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        number = error.errno or 0
-        reason = os.strerror(number) if number > 0 else error  # Python adds the address to some
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # without the address
         raise InvalidInput(
             f"cannot listen on {host}, port {port}: {reason}; stop what runs there, or use --port"
         ) from None

@@ -186,7 +186,7 @@ class Hedged:
         if len(self.names) < 2:
             return said
         shares = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(self.names, weights, strict=True))
-        return f"Follows {self.names[followed]} (weights: {shares}). {said}".strip()
+        return f"It follows {self.names[followed]} (weights: {shares}). {said}".strip()
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Move all experts there, with what they know: somebody moved us. The last round is charged to nobody."""

@@ -160,7 +160,7 @@ def copy(path: Path, target: Path) -> None:
     if any(file.exists() for file in (target, wal_of(target), beside(target))):
         raise InvalidInput(f"{target} is there already; give another name, or remove it first")
     if not target.parent.is_dir():
-        raise InvalidInput(f"there is no folder {target.parent} for the copy; create it first")
+        raise LogError(f"cannot copy {path} to {target}: there is no folder {target.parent}; create it first")
     try:
         with (
             closing(reader(path, checked=False)) as source,

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import is_finite, whole_number
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.movement.problem import Problem
-from holdcourse.movement.settings import required
+from holdcourse.movement.settings import TOLERANCE, required
 from holdcourse.movement.steps import LongestStep, checked_cost, longest_step
 from holdcourse.units import lasting, rounds, seconds
 
@@ -113,7 +113,7 @@ class Limits:
             said["min_dwell"] = self._time(self.min_dwell)
         longest = self.longest(problem)
         if longest.size is not None:
-            said["max_step"] = str(replace(longest, cost=None))
+            said["max_step"] = str(replace(longest, cost=None)) + _too_short(longest)
         if longest.cost is not None:
             said["max_step_cost"] = problem.cost(f"{longest.cost:g}")
         if self.max_moves is not None:
@@ -137,6 +137,17 @@ class Limits:
                 f"there is no limit {unknown[0]!r}; the limits are {[each.name for each in fields(cls)]}"
             )
         return cls(**data)
+
+
+def _too_short(longest: LongestStep) -> str:
+    """What people should know of a longest step on a line that is shorter than every move; else nothing."""
+    problem, size = longest.problem, longest.size
+    if problem.in_groups or problem.actions.shape[1] != 1 or not isinstance(size, float | int):
+        return ""
+    shortest = float(problem.smallest_steps[0])
+    if size >= shortest * (1 - TOLERANCE):
+        return ""
+    return f"; this forbids every move, because the shortest is {replace(longest, size=shortest, cost=None)}"
 
 
 def _plain_step(step: Any) -> Any:

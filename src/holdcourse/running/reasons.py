@@ -271,7 +271,7 @@ def _who_decides(entry: Entry, name: Name) -> tuple[str, str]:
             f"the machine does not follow the policy and is left at {name(entry.before)}. The policy would ",
             "would cost",
         )
-    told = _ordered("the machine is sent to", order, name)
+    told = _ordered("an instruction sends the machine to", order, name)
     return f"{told} On its own, the policy would ", "would cost"
 
 

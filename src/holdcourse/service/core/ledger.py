@@ -73,6 +73,7 @@ from holdcourse.running.events import (
 from holdcourse.running.log import Log
 from holdcourse.running.reasons import written
 from holdcourse.running.session import Learned, Session, Wish, recorded_also
+from holdcourse.units import beside
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
@@ -393,15 +394,16 @@ def tell_details(
     service = None if measurement is None else _counted(measurement, learned.weight, learned.instead, paid)
     reweighed = tuple(_reweighed(before, now, paid) for before, now in learned.changed)
     notes: list[Note] = []
+    unit = ledger.settings.units.measurement
     if measurement is not None:
         notes += alarm_notes(window_after(ledger.watched, measurement, off), list(ledger.alarms))
         said = [
-            _set_aside(now.decision.id, now.told[0], now.instead)
+            _set_aside(now.decision.id, now.told[0], now.instead, unit)
             for _, now in learned.changed
             if now.weight == 0 and now.told is not None and now.told[0] is not None
         ]
         if learned.weight == 0:
-            said.append(_set_aside(decision, measurement, learned.instead))
+            said.append(_set_aside(decision, measurement, learned.instead, unit))
         believed = ledger.doubted in [each.decision for each in reweighed if each.weight > 0]
         notes += reading_notes(ledger, said, believed=believed)
     if decision in ledger.stale:
@@ -576,11 +578,11 @@ def reading_notes(ledger: Ledger, said: Sequence[str], *, believed: bool) -> lis
     return cleared if believed or ledger.tells_since + 1 >= REMINDED else []
 
 
-def _set_aside(decision: str, measurement: float, instead: float | None) -> str:
+def _set_aside(decision: str, measurement: float, instead: float | None, unit: str) -> str:
     if instead is None:
-        return f"the reading {written(measurement)} of {decision} was set aside"
+        return f"the reading {beside(written(measurement), unit)} of {decision} was set aside"
     digits = 4  # more where the two would look the same
     while digits < MOST_DIGITS and written(instead, digits) == written(measurement, max(digits, 6)):
         digits += 1
-    words = f"the reading {written(measurement, max(digits, 6))} of {decision} was set aside"
-    return f"{words}, where about {written(instead, digits)} was expected"
+    reading, expected = beside(written(measurement, max(digits, 6)), unit), beside(written(instead, digits), unit)
+    return f"the reading {reading} of {decision} was set aside (about {expected} was expected)"

@@ -48,7 +48,7 @@ function cells(one) {
     labelled(1, statusBadge(one.status), one.message && h("span", { class: "small" }, one.message)),
     labelled(2, one.mode ? modeBadge(one.mode) : "–"),
     labelled(3, h("b", {}, setting(one.value, one.units?.action))),
-    labelled(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
+    labelled(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : one.status === "broken" ? "–" : "never"),
     labelled(5, measuring(one)),
     labelled(6, estimated(one, costUnit(one))),
     labelled(7, alarms(one)),

@@ -13,7 +13,7 @@ import { costUnit, fleetStatus, number, plural, setting, share, withUnit } from 
 import { useZone } from "./zone.js";
 
 const REFRESH = 1000; // milliseconds: a call of thousands of members is no small thing to look at
-const WHAT_IT_LACKS = "A fleet has no limits, modes, overrides, trials and alarms, and is asked and told by programs only. A machine that needs any of these is a controller.";
+const WHAT_IT_LACKS = "A fleet has no limits, modes, overrides, trials or alarms, and only programs ask and tell it. If a machine needs any of these, give it a controller.";
 
 const section = (id, title, ...children) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), children);
 

@@ -46,7 +46,7 @@ export function tiles() {
       tile("Movement cost", of(state.movement), "spent on changing the setting"),
       watching && estimateTile("had its proposals been followed", had_it_acted, unit, "so far it has proposed only what was done"),
       estimateTile("what was done, compared with staying", against_staying, unit, "no round can be compared yet"),
-      estimateTile("what was done, compared with fixed", against_fixed, unit, watching ? null : "needs a history to choose from"),
+      estimateTile("what was done, compared with the best fixed setting", against_fixed, unit, watching ? null : "needs a history to choose from"),
     ];
   });
   return {
