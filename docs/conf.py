@@ -159,21 +159,22 @@ def mark_cells(app: Any, doctree: Any, docname: str) -> None:
 def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Sentences that a program prints wrap like text; lines whose columns stand under each other do not.
 
-    The source breaks long sentences into lines that fill its width, so these are joined again.
+    The source breaks sentences into lines of its own width, so these are joined again.
     """
-    columns = re.compile(r"[─━│┃]|\S {3,}\S")
+    columns, code = re.compile(r"[─━│┃]|\S {3,}\S"), re.compile(r" :?= |(?<!&)#")
 
     def line(found: re.Match[str]) -> str:
         return found[0] if columns.search(found[0]) else f'<span class="sentence">{found[0]}</span>'
 
     def printed(block: re.Match[str]) -> str:
-        joined, full = [""], False
+        joined, goes_on = [""], False
         for text in block[2].split("\n"):
-            if full and re.match(r" *[\w(]", text):
+            if goes_on and re.match(r" *(?!- |\.\.\.|\w+: )\S", text):
                 joined[-1] += " " + text.strip()
             else:
                 joined.append(text)
-            full = len(text) >= 100 and not columns.search(text)
+            ended = text.endswith((".", "!", "?")) or (text.endswith(":") and len(text) < 100)
+            goes_on = len(text) >= 60 and not ended and not (columns.search(text) or code.search(text))
         return block[1] + re.sub(r".{50,}", line, "\n".join(joined[1:]))
 
     text = re.compile(r'(<div class="highlight-text [^>]*>.*?<pre>(?:<span></span>)?)(.*?)(?=</pre>)', re.DOTALL)

@@ -63,7 +63,7 @@ def main() -> plt.Figure:
     for name, label in (("ignore", "without forecast"), ("robust", "with a good forecast")):
         course.step(range(100), PROBLEM.actions[paths[name][shown], 0], where="mid", color=COLOURS[name], label=label)
     course.set(xlabel="hour", ylabel="setting", ylim=(-0.05, 1.25))
-    course.set_title("A forecast tells which campaigns are worth the way")
+    course.set_title("A forecast tells which campaigns are worth a move")
     course.legend(loc="upper left", ncols=3, frameon=False, fontsize=10)
     worth.axhline(bills["ignore"], color=COLOURS["ignore"], ls="--")
     worth.text(100, bills["ignore"] - 0.01, "no forecast", color=COLOURS["ignore"], ha="right", va="top")

@@ -37,7 +37,7 @@ def draw_tree(axes: plt.Axes, tree: hc.Tree, colour: list[str]) -> None:
         axes.plot(*way, color=colour[vertex], lw=1.4)
     axes.scatter(across[: tree.n], np.zeros(tree.n), c=colour[: tree.n], s=22, zorder=3)
     axes.set_yscale("symlog", linthresh=0.3)
-    axes.set(xticks=[], yticks=[0, 1, 10], yticklabels=["0", "1", "10"], ylabel="half the way between leaves")
+    axes.set(xticks=[], yticks=[0, 1, 10], yticklabels=["0", "1", "10"], ylabel="half the distance between leaves")
 
 
 def main() -> plt.Figure:
@@ -62,7 +62,7 @@ def main() -> plt.Figure:
         stretch.scatter(true, ways, s=9, color=hue, alpha=0.45, lw=0, label=f"{name}: {np.mean(ways / true):.1f} times")
     stretch.plot([0, true.max()], [0, true.max()], color="#000000", lw=1.5)
     stretch.text(true.max(), 0.75 * true.max(), "the true cost", ha="right", va="top")
-    stretch.set(xlabel="true movement cost of a pair", ylabel="way through the tree", xlim=(0, None), ylim=(0, 45))
+    stretch.set(xlabel="true movement cost of a pair", ylabel="distance in the tree", xlim=(0, None), ylim=(0, 45))
     stretch.set_title("Its paths are never too short")
     stretch.legend(loc="upper left", markerscale=2.5, frameon=False, handletextpad=0.2, borderpad=0)
     return figure

@@ -41,7 +41,7 @@ def show_days(axes: plt.Axes, found: Backtest) -> None:
     axes.axhline(world.altitudes[found.flights["fixed"].actions[-1]], color=COLOURS["fixed"], ls=":", label="fixed")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, frameon=False)
     axes.grid(False)
-    axes.set(ylabel="altitude, m", title=f"High in weak wind, low in storms: twelve days at {price:.2g} kWh a metre")
+    axes.set(ylabel="altitude, m", title=f"High in weak wind, low in storms (moving: {price:.2g} kWh a metre)")
 
 
 def show_gains(axes: plt.Axes, flights: dict[str, Backtest]) -> None:
@@ -52,26 +52,27 @@ def show_gains(axes: plt.Axes, flights: dict[str, Backtest]) -> None:
             line, more = found.line(policy), np.cumsum(found.flights[policy].net - fixed) / 1000
             axes.plot(time, more, color=COLOURS[policy], ls=style)
             interval = "" if np.isnan(line.gain_low) else f" ({line.gain_low:+.1f} to {line.gain_high:+.1f})"
-            words = f"{name}, {found.world.climb:.2g} kWh a metre:\n{line.gain:+.1f} %{interval}"
+            words = f"{name}, {found.world.climb:.2g} kWh/m:\n{line.gain:+.1f} %{interval}"
             ends.append((more[-1], words, COLOURS[policy]))
     gap, last = 0.17 * np.ptp(axes.get_ylim()), -np.inf
     for height, words, colour in sorted(ends):
         last = max(height, last + gap)
         axes.text(time[-1] + np.timedelta64(5, "D"), last, words, color=colour, va="top").set_in_layout(False)
-    axes.set(ylabel="net gain over fixed, MWh", xlim=(time[0], time[-1] + np.timedelta64(370, "D")))
-    axes.set_xticks(np.arange("2009-01", "2011-02", 3, dtype="datetime64[M]").astype("datetime64[D]"))
-    axes.set_title("Two years, at both prices (95 % intervals of the gain over many years)")
+    axes.set(ylabel="net gain over fixed, MWh", xlim=(time[0], time[-1] + np.timedelta64(440, "D")))
+    axes.set_xticks(np.arange("2009-01", "2011-02", 6, dtype="datetime64[M]").astype("datetime64[D]"))
+    axes.set_title("Two years, at two prices (95 % intervals of many years)")
 
 
 def main() -> plt.Figure:
-    figure, (sky, gains) = plt.subplots(2, 1, figsize=(11, 8), height_ratios=[4, 3])
+    figure, (sky, gains) = plt.subplots(2, 1, figsize=(8.2, 8.2), height_ratios=[4, 3])
     cheap, costly = fly("physical"), fly("paper")
     show_days(sky, cheap)
     gains.axvspan(FROM, TO, color="#56B4E9", alpha=0.2, lw=0)
     gains.axhline(0, color=COLOURS["fixed"], ls=":")
     show_gains(gains, {"-": cheap, "--": costly})
-    for axes in (sky, gains):
-        axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    sky.set_xticks(np.arange("2010-10-23", "2010-11-03", 2, dtype="datetime64[D]"))
+    sky.xaxis.set_major_formatter(mdates.DateFormatter("%d %b"))
+    gains.xaxis.set_major_formatter(mdates.ConciseDateFormatter(gains.xaxis.get_major_locator()))
     return figure
 
 

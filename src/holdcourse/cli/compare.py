@@ -174,7 +174,8 @@ def _plants(plan: PlantPlan, folder: Path | None, how: _Showing) -> None:
 
 def plant_tables(found: PlantComparison, width: int) -> list[Table]:
     """Policies over all plants; the first one on each; the means of all on each, with errors where there is room."""
-    overall = Table("policy", title=f"bill against staying, %: {len(found.worlds)} plants")
+    plants = "1 plant" if len(found.worlds) == 1 else f"{len(found.worlds)} plants"
+    overall = Table("policy", title=f"bill against staying, %: {plants}")
     first = Table("plant", title=f"{label_of(found.policies[0])} by plant, %")
     for heading in compare_report.PLANT_HEADINGS:
         overall.add_column(heading, justify="right")

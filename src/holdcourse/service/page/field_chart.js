@@ -61,7 +61,7 @@ export function fieldChart({ pick }) {
   const key = h(
     "p",
     { class: "key" },
-    h("span", { class: "ramp-key" }, learned, against, ": ", ends[0], legend, ends[1]),
+    h("span", { class: "ramp-key" }, learned, against, ": ", h("span", { class: "ramp-scale" }, ends[0], legend, ends[1])),
     h("span", {}, h("span", { class: "swatch taken" }), "taken"),
     names,
     h("span", { class: "proposed-key" }, h("span", { class: "swatch proposed" }), "proposed, not taken"),

@@ -321,7 +321,7 @@ def _sectors(found: Backtest) -> str:
     rows = [head + ("<th>steering, lookup table</th>" if look is not None else "") + "</tr>"]
     for k, edge in enumerate(edges.tolist()):
         extra = "" if look is None else f"<td>{look[k]:,.0f}</td>"
-        span = f"{edge:.0f} to {edge + 30:.0f}°"
+        span = f"{edge:.0f}\u00a0to\u00a0{edge + 30:.0f}°"
         rows.append(f"<tr><td>{span}</td><td>{whole[k]:,.0f}</td><td>{steered[k]:,.0f}</td>{extra}</tr>")
     return (
         f"<section><h2>Hours of steering by direction</h2><div class='scroll'><table>{''.join(rows)}</table></div>"

@@ -48,19 +48,21 @@ def _altitudes(result: SiteResult) -> Any:
     found, world = result.backtest, result.backtest.world
     names = [*_beside_each_other(found), "clairvoyant"]
     figure, panels = _figure(2.7 * len(names) + 1.0, len(names))
+    parts = _busiest(found, names[0])
     image = None
     for axes, name in zip(panels, names, strict=True):
-        image = _field(axes, found)
+        image = _field(axes, found, parts)
         if "fixed" in found.flights:
-            _flown(axes, found, "fixed", 1.6)
-        _flown(axes, found, name, 2.0)
+            _flown(axes, found, "fixed", 1.6, parts)
+        _flown(axes, found, name, 2.0, parts)
         margin = 0.02 * (world.altitudes[-1] - world.altitudes[0])
         axes.set_ylim(world.altitudes[0] - margin, world.altitudes[-1] + margin)
         axes.set_ylabel("altitude, m")
         axes.set_title(f"{name}{' *' * look(name).knowing}", fontsize=13)
+    days = f"two weeks in which {names[0]} moved most; " if parts != _parts(found) else ""
     note = "grey: fixed; " if "fixed" in found.flights else ""
     figure.suptitle(
-        f"Altitudes flown over the wind, {result.site} ({note}* knows more than its gauge could tell)",
+        f"Altitudes flown over the wind, {result.site}\n({days}{note}* knows more than its gauge could tell)",
         ha="left",
         x=0.01,
         fontsize=14,
@@ -71,23 +73,40 @@ def _altitudes(result: SiteResult) -> Any:
     return figure
 
 
-def _field(axes: Any, found: Backtest) -> Any:
+def _busiest(found: Backtest, name: str) -> list[slice]:
+    """Return all rounds, or of many weeks the two in which a policy moved most: a year of moves is a blot."""
+    parts, most = _parts(found), round(14 * 24 / found.world.step_hours)
+    if sum(found.lengths) <= 1.5 * most:
+        return parts
+    moved = np.abs(np.diff(found.world.altitudes[found.flights[name].actions], prepend=np.nan))
+    best, shown = -1.0, parts[0]
+    for part in parts:
+        so_far = np.concatenate([[0.0], np.cumsum(np.nan_to_num(moved[part]))])
+        width = min(most, part.stop - part.start)
+        sums = so_far[width:] - so_far[:-width]
+        if sums.max() > best:
+            best, first = float(sums.max()), part.start + int(sums.argmax())
+            shown = slice(first, first + width)
+    return [shown]
+
+
+def _field(axes: Any, found: Backtest, parts: list[slice]) -> Any:
     """Draw the wind speed by time and altitude; gaps stay white."""
     from matplotlib.colors import LinearSegmentedColormap
 
     ramp = LinearSegmentedColormap.from_list("wind", ["#f3f6f8", "#cbd9e2", "#96b2c4", "#6288a2", "#345c7a"])
     world, top = found.world, max(float(np.quantile(found.world.speed, 0.995)), 1.0)
     image = None
-    for part in _parts(found):
+    for part in parts:
         speed = world.speed[part].T
         edges = _edges(world.altitudes)
         image = axes.pcolormesh(_times(found, part), edges, speed, cmap=ramp, vmin=0, vmax=top, rasterized=True)
     return image
 
 
-def _flown(axes: Any, found: Backtest, name: str, width: float) -> None:
+def _flown(axes: Any, found: Backtest, name: str, width: float, parts: list[slice]) -> None:
     shown, flight = look(name), found.flights[name]
-    for part in _parts(found):
+    for part in parts:
         altitudes = found.world.altitudes[np.append(flight.actions[part], flight.actions[part][-1])]
         axes.step(_times(found, part), altitudes, where="post", color="white", linewidth=width + 1.8)
         axes.step(_times(found, part), altitudes, where="post", color=shown.colour, linewidth=width)
