@@ -139,8 +139,8 @@ def factor(unit: str, into: str, what: str) -> float:
         return _FACTORS[one][1] / _FACTORS[other][1]
     if (_FACTORS.get(one, ("",))[0], _FACTORS.get(other, ("",))[0]) == ("energy", "power"):
         raise InvalidInput(
-            f"{what} is in {one}, but what is measured, {other}, is a power, which becomes an energy only with the "
-            f"length of a round; divide by the hours of a round and write it in {other}"
+            f"{what} is in {one}, but the measurements are a power, in {other}; name the column of the times, which "
+            f"says how long a round lasts, or divide by the hours of a round and write it in {other}"
         )
     near = difflib.get_close_matches(one, [each for each in _FACTORS if each], 1) if one not in _FACTORS else []
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -190,8 +190,8 @@ def price(text: str, what: str = "the price") -> Price:
     parts = per if len(per) == 2 else rest.split("/", 1)
     if len(parts) != 2 or not parts[1].strip():
         raise InvalidInput(
-            f"{what}={text!r} does not say what it is paid for; write it like '20 Wh/m', '0.36 kWh/m' or "
-            "'0.5 EUR per change'"
+            f"{what}{' ' if ' ' in what else '='}{text!r} does not say what it is paid for; write it like '20 Wh/m', "
+            "'0.36 kWh/m' or '0.5 EUR per change'"
         )
     unit, each = (part.strip() for part in parts)
     unit = "" if unit == "1" else unit  # 5 1/min

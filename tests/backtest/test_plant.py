@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from holdcourse.backtest.evidence import Interval, Support
-from holdcourse.backtest.plant import Line, PlantBacktest, Value, in_percent
+from holdcourse.backtest.plant import Line, PlantBacktest, Value, _with_names, in_percent
 from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.plant_backtest import backtest_log
 from holdcourse.errors import HoldcourseError, InvalidInput
@@ -42,7 +42,7 @@ COLUMNS = {"action": "setting", "cost": "kW", "context": ["outdoor"], "time": "t
 def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     backtest_log(plant, **COLUMNS, move_cost=0.3, price=0.1, policies=["recommended,md-known"], out=tmp_path / "out")
     shown = capsys.readouterr().out
-    assert "480 rounds, 3 settings; model-based" in shown
+    assert "480 readings, 3 settings. Costs in kWh, estimated by a model" in shown
     assert "rows of the other half the model's error is " in shown
     assert "as run" in shown
     assert "e+" not in shown
@@ -94,7 +94,7 @@ def test_values_of_costs():
     assert Value.of("kW", 0.25).kwh == 0.25
     assert Value.of("MWh", None).kwh == 1000.0
     assert Value.of("kW", None).kwh is None  # power is energy only with the time between readings
-    assert Value.of("EUR", 1.0).words(1.0, 2.0, 3.0) == "2 (1 to 3) EUR"
+    assert Value.of("EUR", 1.0).words(1.0, 2.0, 3.0) == "2 EUR (1 to 3)"
     assert Value.of(None, 1.0).words(1.0, 2.0, 3.0) == "2 (1 to 3) in the unit of the costs"
 
 
@@ -111,7 +111,7 @@ def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended", width=2.0
         )
     ]
     world = SimpleNamespace(
-        held_out=SimpleNamespace(useful=useful), problem=SimpleNamespace(value=lambda action: 6.0 + action)
+        held_out=SimpleNamespace(useful=useful), problem=SimpleNamespace(named=lambda action: f"{6 + action} °C")
     )
     against = {"as-run": Interval(saved, saved - width, saved + width, 100.0, 1.0, 0.0, 0.0)}
     if chosen is not None:
@@ -154,7 +154,7 @@ CANNOT = Support(3, 4, 0.2, 0.9, ("The setting changed 3 times.",), ("Change it 
             {"chosen": 3.0},
             "yes",
             "According to a model",
-            "Compared with always running 8, the best fixed setting in half of the readings",
+            "Compared with always running 8 °C, the best fixed setting in half of the readings",
         ),
         (
             {"chosen": 3.0},
@@ -233,7 +233,7 @@ def test_readings_off_by_orders_of_magnitude_are_left_out_and_named(tmp_path, ca
     shown = answered(path, capsys)
     assert "2 readings are off by orders of magnitude and left out: " in shown
     assert " in line 32, " in shown
-    assert "158 rounds" in shown
+    assert "158 readings" in shown
     assert float(re.search(r"the model's error is ([\d.e+]+) \(", shown)[1]) < 5  # of costs from 40 to 80
     assert (
         "'product' contains names (product = A, product = B, product = C): each becomes a context that is 1 or 0"
@@ -284,7 +284,10 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
         backtest_log(path, **COLUMNS, policies=["stationary"], as_json=True)
         outputs.append(json.loads(capsys.readouterr().out))
     assert "rows were not in order of time, so they were sorted" in outputs[1].pop("reading")
-    assert outputs[0].pop("reading") == ["times carry no zone: read as UTC (timezone= for another)"]
+    assert outputs[0].pop("reading") == [
+        "times have no zone and were read as UTC (timezone= for another)",
+        "a change of the setting by 1 costs 1 kWh (scale= for another price)",
+    ]
     assert outputs[0] == outputs[1]
 
 
@@ -311,8 +314,9 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
         ),
         (lambda text: text, {"seed": -1}, "seed must be a whole number"),
         (lambda text: text, {"action": "knob"}, "has no column 'knob'; its columns are time, outdoor, setting, kW"),
+        (lambda text: text, {"action": "Seting"}, "; did you mean 'setting'?"),
         (lambda text: text, {"context": []}, "no context is given; give context="),
-        (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one action, 6.0, was ever tried"),
+        (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one setting, 6, was ever tried"),
         (lambda text: text.replace("2024-06-01T05:00", "yesterday"), {}, "line 7: 'yesterday' is not a time"),
         (lambda text: text.replace(",6,", ",low,"), {}, "line 2: 'low' in column 'setting' is not a number, but '8'"),
         (
@@ -363,4 +367,11 @@ def test_bins_round_continuous_settings(tmp_path, capsys):
     with pytest.raises(InvalidInput, match="contains 198 different settings; group them into fewer"):
         backtest_log(path, **names)
     backtest_log(path, **names, bins=5, policies=["stationary"])
-    assert "200 rounds, 5 settings" in capsys.readouterr().out
+    assert "200 readings, 5 settings" in capsys.readouterr().out
+
+
+def test_warnings_of_a_fit_name_the_contexts():
+    told = _with_names("the fit ends at a bound: context length scale (axis 1) = 60 (upper)", ["load", "hour (sine)"])
+    assert told == "The fit ends at a bound: length scale of hour (sine) = 60 (upper)."
+    assert _with_names("at a bound: context length scale = 3", ["load"]) == "At a bound: length scale of load = 3."
+    assert _with_names("at a bound: context length scale = 3", []) == "At a bound: context length scale = 3."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import zipfile
 from datetime import datetime, timedelta
@@ -53,7 +54,7 @@ def test_rows_are_sorted_and_repeated_ones_said(tmp_path):
     assert found.history.measurements.tolist() == [0, 10, 20, 30, 40, 50]
     assert found.step == 1.0
     assert "rows were not in order of time, so they were sorted" in found.notes
-    assert "1 rows were left out because their time occurs twice" in found.notes
+    assert "1 row was left out because its time occurs twice" in found.notes
     other = plant(tmp_path, hourly() + "2024-06-01T02:00,2,6,99\n")
     with pytest.raises(InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00 is already in line 4, .*duplicates="):
         hc.read_readings(other, **NAMES, time="time")
@@ -518,3 +519,20 @@ def test_whole_numbers_of_a_frame_are_times_since_1970():
     table = {"time": nanoseconds, "s": [6, 8, 6], "y": [1.0, 2.0, 3.0]}
     found = hc.read_readings(table, action="s", cost="y", context="hour", time="time")
     assert [str(time) for time in found.times[:2]] == ["2024-06-01T00:00:00", "2024-06-01T01:00:00"]
+
+
+def test_data_info_prints_a_command_that_reads_the_file_in_the_same_way(tmp_path):
+    from typer.testing import CliRunner
+
+    from holdcourse.cli.root import app
+
+    rows = "".join(
+        f"{1 + k // 24:02}/06/2024 {k % 24:02}:00;{k % 19},5;{6 + k // 5 % 3};{10 + k},1\n" for k in range(72)
+    )
+    path = plant(tmp_path, "time;outdoor [°C];set-point [°C];power [kW]\n" + rows, "p.csv")
+    zoned = ["--timezone", "Europe/Oslo", "--time-format", "%d/%m/%Y %H:%M"]
+    shown = CliRunner().invoke(app, ["data", "info", str(path), *zoned, "--missing", "-9999"]).output
+    command = shlex.split(shown.splitlines()[-1])
+    assert command[:4] == ["holdcourse", "backtest", "--log", str(path)]
+    assert command[4:12] == ["--time", "time", *zoned, "--missing", "-9999"]
+    assert {"--action", "--cost", "--context"} <= set(command)

@@ -212,6 +212,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--start", "5"), "the start altitude of 5 m lies outside the altitudes, 50 to 300 m"),
         (("west.csv", "--start", "nan"), "the start altitude of nan m lies outside"),
         (("west.csv", "--rho", "0"), "rho must be positive"),
+        (("west.csv", "--availability", "0.95"), "is a percentage, got 0.95; for a share, write 95"),
         (("west.csv", "--price", "nan"), "price of a kWh must be a number"),
         (("west.csv", "--low", "5"), "--low 5 lies outside the heights 50.0 to 300.0 m"),
         (("west.csv", "--low", "5"), "use --low 50, or another altitude in between"),
@@ -240,6 +241,23 @@ def test_bad_usage_is_code_two(run, wind):
     assert run("backtest", "west.csv", "--context", "moon").exit_code == 2
 
 
+def test_who_has_a_plant_finds_the_options_for_readings(run, wind):
+    assert "holdcourse backtest --log --help" in run("backtest", "--help", width=120).stdout
+    for asked in (("--log", "--help"), ("--log", "-h"), ("--log", "plant.csv", "--help")):
+        assert "Column of the setting that ran." in run("backtest", *asked, width=120).stdout
+    assert "or a plant's readings with --log plant.csv" in " ".join(run("backtest").output.split())
+    assert "holdcourse data info FILE shows which" in " ".join(run("backtest", "--log", "plant.csv").output.split())
+    (wind / "plant.csv").write_text("time,load,kW\n" + "".join(f"2024-01-01T{k:02d}:00,5,{k}\n" for k in range(24)))
+    with pytest.raises(HoldcourseError, match=r"If this is a plant's table, give it with --log"):
+        run("backtest", "plant.csv")
+
+
+def test_the_price_of_a_metre_is_said(run, wind):
+    shown = run("backtest", "west.csv", *POLICIES, "--movement", "20 Wh/m", "--json").stdout
+    notes = json.loads(shown)["sites"][0]["notes"]
+    assert "moving: a metre of altitude costs 0.02 kWh (--movement for another price)" in notes
+
+
 def test_help_has_examples_and_every_default(run):
     shown = run("backtest", "--help", width=120).stdout
     assert "holdcourse backtest lidar.csv" in shown
@@ -250,7 +268,7 @@ def test_help_has_examples_and_every_default(run):
 
 def test_a_zone_that_is_not_needed_is_said(run, wind):
     done = run("backtest", "west.csv", *POLICIES, "--timezone", "Europe/Oslo", "--json")
-    assert "times carry their zone (--timezone Europe/Oslo was not needed); shown in UTC" in done.stdout
+    assert "times have a zone (--timezone Europe/Oslo was not needed); they are shown in UTC" in done.stdout
 
 
 def test_without_matplotlib(run, wind, monkeypatch):

@@ -78,3 +78,13 @@ def test_the_bound_that_is_best_is_named_in_the_same_terms():
         gains = np.array([7.0, 5.0, 4.0, 3.0])
         decision = controller.ask(costs=gains if maximise else -gains)
         assert controller.explain(decision.id).words.endswith(f"{best}; moving there would have cost 3.")
+
+
+def test_explanations_have_the_units_of_the_policy_file(tmp_path):
+    """A policy of a wind site is about metres and kWh; its problem has numbers alone."""
+    hc.fixed_at(hc.Problem([50.0, 100.0]), setting_index=1).save(
+        tmp_path / "site.policy", units={"action": "m", "measurement": "m/s", "cost": "kWh"}
+    )
+    with hc.Controller(hc.load_policy(tmp_path / "site.policy"), start_index=0) as controller:
+        words = controller.explain(controller.ask().id).words
+    assert "go from 50 m to 100 m, a move that costs 50 kWh" in words

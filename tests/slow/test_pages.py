@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -16,3 +17,14 @@ def test_code_blocks_run_alone(page, tmp_path):
     command = [sys.executable, "-W", "error", "-c", code_of(page)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tutorial_of_the_chiller_prints_what_it_shows(tmp_path):
+    """Whoever follows it compares the two."""
+    page = DOCS / "tutorials" / "chiller.md"
+    done = subprocess.run([sys.executable, "-c", code_of(page)], capture_output=True, text=True, cwd=tmp_path)
+    printed = " ".join(done.stdout.split())
+    shown = re.findall(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(shown) == 3
+    for part in shown:
+        assert " ".join(part.removesuffix("...\n").split()) in printed

@@ -166,6 +166,7 @@ def test_the_names_in_a_comment():
         ('a,b\n"1,2\n3,4\n', "quotation marks do not fit"),
         ('t,n\n1,"stopped\n2,x\n3,"went on"\n', "quotation marks do not fit"),
         ("a,b,\n1,2,3\n", "line 2: '3' is in column 3, which has no name"),
+        ("Plant 3,\na,b\n1,2\n", "if the names are in another line, give header_line=2, otherwise name the column"),
         (
             "a,b;c\n1,2;3\n",
             "may be separated by comma or semicolon; say which: separator=comma, or separator=semicolon",

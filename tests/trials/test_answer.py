@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -135,7 +136,8 @@ def test_what_would_be_needed():
     found = answer(table)
     assert found.verdict == "undecided"
     assert found.further_pairs > 1
-    assert "more weeks to decide" in found.words(hours=1.0)[1]
+    assert re.search(r"it takes about \d+ more days to decide", found.words(hours=1.0)[1])
+    assert re.search(r"it takes about \d+ more weeks to decide", found.words(hours=24.0)[1])
     assert pairs_needed(1 / 3) == 88
     before, then = critical_values(88, "sequence")[-2:] * 3 / np.sqrt([87, 88])
     assert then < 1 < before

@@ -53,7 +53,7 @@ def test_a_series_by_height(tmp_path, dims):
     assert found.time.astype(str).tolist()[1] == "2023-07-25T01:00:00"
     assert found.heights.tolist() == [50, 200]
     assert np.array_equal(found.speed, WIND)
-    assert found.notes == ("times carry their zone; shown in UTC",)
+    assert found.notes == ("times have a zone; they are shown in UTC",)
 
 
 def test_the_other_order_and_a_site_around_it(tmp_path):

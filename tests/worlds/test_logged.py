@@ -88,9 +88,9 @@ def test_noise_alone_is_not_useful(problem):
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        (np.full(50, 3), "only one action, 10.0, was ever tried in the 50 rows, so these readings cannot tell"),
+        (np.full(50, 3), "only one setting, 10, was ever tried in the 50 rows, so these readings cannot tell"),
         (np.array([0, 1] * 5), "10 rows are too few"),
-        (np.zeros(0, dtype=int), "no action was ever tried"),
+        (np.zeros(0, dtype=int), "no setting was ever tried"),
         (np.array([0, 9] * 20), "belongs to action 9"),
     ],
 )

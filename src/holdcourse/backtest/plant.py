@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
@@ -92,8 +93,10 @@ class Value:
     def words(self, low: float, middle: float, high: float) -> str:
         """Return a saving in kWh and money, with its bounds; in the unit of the costs where it is no energy."""
         if self.kwh is None:
-            unit = f" {self.unit}" if self.unit else " in the unit of the costs"
-            return f"{amount(middle)} ({amount(low)} to {amount(high)}){unit}"
+            bounds = f"({amount(low)} to {amount(high)})"
+            if self.unit:
+                return f"{amount(middle)} {self.unit} {bounds}"
+            return f"{amount(middle)} {bounds} in the unit of the costs"
         text = f"{amount(self.kwh * middle)} kWh ({amount(self.kwh * low)} to {amount(self.kwh * high)})"
         if self.price is not None:
             worth = self.kwh * self.price
@@ -205,8 +208,7 @@ class PlantBacktest:
         if done is not None and not math.isnan(done.of):
             words += f" It would have saved {self.value.words(done.low, done.saved, done.high)}."
         if chosen is not None and FIXED in self.taken:
-            setting = self.world.problem.value(int(self.taken[FIXED][-1]))
-            shown = f"{setting:g}" if isinstance(setting, float) else str(setting)
+            shown = self.world.problem.named(int(self.taken[FIXED][-1]))
             words += f" Compared with always running {shown}, the best fixed setting in half of the readings, it would "
             if math.isnan(chosen.of):
                 words += f"have saved {self.value.words(chosen.low, chosen.saved, chosen.high)}"
@@ -321,8 +323,8 @@ def backtest_plant(
         world,
         float(rho * readings.measurements.sum()),
         tuple(lines),
-        tuple(_notes(world, by)),
-        value=value or Value(),
+        tuple(_notes(world, by, context_names or ())),
+        value=value or Value.of(problem.cost_unit or None, step_hours),
         taken=taken,
         blocks=blocks,
         limits="" if limits is None else "; ".join(limits.in_words(problem).values()),
@@ -441,14 +443,14 @@ def _range(low: float, high: float) -> str:
     return f"{abs(low):.1f} % more to {high:.1f} % less"
 
 
-def _notes(world: LoggedWorld, judge: Judge) -> list[str]:
-    test, readings = world.held_out, world.readings
+def _notes(world: LoggedWorld, judge: Judge, context_names: Sequence[str]) -> list[str]:
+    test, readings, said = world.held_out, world.readings, world.problem.cost
     notes = [
         "Model-based: every cost is an estimate of a model of the readings; none was measured.",
         "Policies ran in a model of one half of the readings (every other block of time) and were judged by a model "
         "of the other half, which they had not seen.",
-        f"On {test.rows} rows of the other half the model's error is {test.error:.4g} (predicting the mean: "
-        f"{test.error_of_mean:.4g}), and its 90 % interval contains {100 * test.coverage:.0f} % of them.",
+        f"On {test.rows} rows of the other half the model's error is {said(f'{test.error:.4g}')} (predicting the mean: "
+        f"{said(f'{test.error_of_mean:.4g}')}), and its 90 % interval contains {100 * test.coverage:.0f} % of them.",
         "The intervals include the scatter of the period, the model's uncertainty, and its error where it could be "
         "tested. They cannot include what no reading shows: reasons of operators that are not among the contexts, or "
         "a plant that has changed.",
@@ -463,12 +465,23 @@ def _notes(world: LoggedWorld, judge: Judge) -> list[str]:
     if not test.useful:
         notes.append("The model predicts no better than the mean, so no number here is evidence.")
     counts = np.bincount(readings.actions, minlength=world.problem.n)
-    rare = [str(world.problem.value(int(action))) for action in np.flatnonzero(counts < 5)]
+    rare = [world.problem.named(int(action)) for action in np.flatnonzero(counts < 5)]
     if rare:
         notes.append(
             f"These settings ran in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}."
         )
-    return notes + [f"The fit: {note}" for note in dict.fromkeys((*world.notes, *judge.world.notes))]
+    return notes + [_with_names(note, context_names) for note in dict.fromkeys((*world.notes, *judge.world.notes))]
+
+
+def _with_names(note: str, context_names: Sequence[str]) -> str:
+    """Name the contexts in what a fit warns of: it knows them by number."""
+
+    def named(found: re.Match[str]) -> str:
+        axis = int(found[1] or 0)
+        return f"length scale of {context_names[axis]}" if axis < len(context_names) else found[0]
+
+    told = re.sub(r"context length scale(?: \(axis (\d+)\))?", named, note)
+    return f"{told[:1].upper()}{told[1:]}."
 
 
 def _bill(actions: Indices, costs: Array, problem: Problem, start: int) -> tuple[float, float]:

@@ -741,7 +741,9 @@ class _Reader:
         keep = np.array(kept, dtype=np.int64) if kept else order
         if len(keep) < len(order):
             how = f", {differing} of them with other values" if differing and duplicates != "keep" else ""
-            self.notes.append(f"{len(order) - len(keep)} rows were left out because their time occurs twice{how}")
+            gone = len(order) - len(keep)
+            left = "1 row was left out because its" if gone == 1 else f"{gone} rows were left out because their"
+            self.notes.append(f"{left} time occurs twice{how}")
         if differing and duplicates == "keep":
             self.notes.append(f"{differing} rows have the same time as another row; all are kept")
         return keep, moments.taken(keep)

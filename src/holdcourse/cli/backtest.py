@@ -39,6 +39,7 @@ from holdcourse.wind.backtest.handover import curve_of, site_policy
 from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.awesio import constraints as read_constraints
 from holdcourse.wind.files.awesio import read_awesio, write_awesio
+from holdcourse.wind.files.csv_table import NoWindColumn
 from holdcourse.wind.files.forecasts import Forecasts, read_forecasts
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
@@ -59,6 +60,10 @@ MACHINE_OPTION = typer.Option(
     metavar="NAME|FILE", help=f"{', '.join(machine_names())}, or a file.", rich_help_panel=MACHINE
 )
 
+DATA_INFO = "holdcourse data info FILE shows which column may be which, and prints the command"
+TO_COLUMNS = f"{DATA_INFO}."
+TO_FILES = "Give files with wind, or a plant's readings with --log plant.csv."
+
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
 
@@ -71,13 +76,28 @@ class WindOrReadings(TyperCommand):
         return (plant_backtest.COMMAND,)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Hand over to the other command where a plant's readings are given."""
-        if any(word == "--log" or word.startswith("--log=") for word in args):
-            return plant_backtest.COMMAND.make_context(info_name, args, parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
+        """Hand over to the other command where a plant's readings are given; say what helps if something is missing."""
+        readings = any(word == "--log" or word.startswith("--log=") for word in args)
+        asked = args[-2:] in (["--log", "--help"], ["--log", "-h"])  # which is not a file called --help
+        try:
+            if readings:
+                return plant_backtest.COMMAND.make_context(info_name, ["--help"] if asked else args, parent, **extra)
+            return super().make_context(info_name, args, parent, **extra)
+        except typer.BadParameter as error:
+            if not error.message:  # something is missing
+                error.message = TO_COLUMNS if readings else TO_FILES
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a plant's table without --log is the mistake of many who come for the first time."""
+        try:
+            return super().invoke(ctx)
+        except NoWindColumn as error:
+            error.args = (f"{error}. If this is a plant's table, give it with --log: {DATA_INFO}",)
+            raise
 
 
-@app.command(cls=WindOrReadings, epilog="For a plant's own readings: holdcourse backtest --log plant.csv --help")
+@app.command(cls=WindOrReadings)
 def backtest(
     files: Annotated[list[str], typer.Argument(help="Wind of one site: files or patterns (NetCDF, GRIB, CSV, ZIP).")],
     history: Annotated[
@@ -238,9 +258,11 @@ def backtest(
         bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> None:
-    """Would altitude control have paid off? Fly every policy in your wind.
+    """Would it have paid off? Run policies on a plant's readings, or on your wind.
 
-    Without --history, the first quarter of the wind data serves as history.
+    For a plant, give its readings with --log; holdcourse backtest --log --help
+    lists the options. For wind, give its files and the options below. Without
+    --history, the first quarter of the wind data serves as history.
 
     Example: [bold]holdcourse backtest lidar.csv[/]
 
@@ -374,6 +396,10 @@ def _factors(availability: float, losses: float, uncertainty: float | None) -> F
     for name, percent in (("availability", availability), ("losses", losses), ("uncertainty", uncertainty)):
         if percent is not None and not 0 <= percent <= 100:
             raise InvalidInput(f"--{name} is a percentage, from 0 to 100, got {percent:g}")
+    if 0 < availability <= 1:
+        raise InvalidInput(
+            f"--availability is a percentage, got {availability:g}; for a share, write {100 * availability:g}"
+        )
     return Factors(availability / 100, losses / 100, None if uncertainty is None else uncertainty / 100)
 
 

@@ -129,7 +129,16 @@ def info(
                 missing=missing,
                 **written,
             )
-        _show_readings(seen, files[0], out, as_json)
+        told: dict[str, Any] = {
+            "--timezone": timezone,
+            "--time-format": time_format,
+            "--decimal": decimal,
+            "--thousands": thousands,
+        }
+        told |= {f"--{name.replace('_', '-')}": value for name, value in written.items()}
+        pairs = [*told.items(), *(("--missing", code) for code in missing or ())]
+        options = [f"{name} {_quoted(str(value))}" for name, value in pairs if value is not None]
+        _show_readings(seen, files[0], " ".join(["", *options]), out, as_json)
         return
     wind = load(
         files,
@@ -202,7 +211,8 @@ def _refuse_awesio(path: Path) -> None:
     raise InvalidInput(f"{path.name} contains awesIO {kind.replace('_', ' ')}, not a table; {AWESIO[kind]}")
 
 
-def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) -> None:
+def _show_readings(found: Preview, given: str, options: str, out: Path | None, as_json: bool) -> None:
+    """Show what a table holds, and the command for it; `options` say how it is read."""
     values, command = found.as_values(), typer.main.get_command(app)
     values |= {key: in_options(values[key], command) for key in ("notes", "remarks")}
     if out is not None:
@@ -221,7 +231,7 @@ def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) 
         head = f"{found.gap_count or 'no'} gap{'' if found.gap_count == 1 else 's'} in time"
         console.print("\n".join([head, *shown]))
         if found.repeated:
-            console.print(f"{found.repeated} rows have the same time as another row")
+            console.print(f"{_rows(found.repeated)} the same time as another row")
         if not found.ordered:
             console.print("rows are not in order of time; --time sorts them")
     table = Table()
@@ -249,9 +259,14 @@ def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) 
         context = _quoted(", ".join(found.contexts[:2]))
         asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} --context {context}"
         console.print(
-            f"\nIf these are what they seem:\nholdcourse backtest --log {_quoted(given)}{escape(time)} {escape(asked)}",
+            "\nIf these are what they seem, add --move-cost, what a change costs, and run:\n"
+            f"holdcourse backtest --log {_quoted(given)}{escape(time)}{escape(options)} {escape(asked)}",
             soft_wrap=True,
         )
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number} rows have"
 
 
 def _duration(hours: float) -> str:

@@ -19,7 +19,15 @@ from rich.table import Table
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.evidence import Judge
 from holdcourse.backtest.handover import plant_policy
-from holdcourse.backtest.plant import AS_RUN, POLICIES, PlantBacktest, Value, backtest_plant, in_percent, judge_of
+from holdcourse.backtest.plant import (
+    AS_RUN,
+    POLICIES,
+    PlantBacktest,
+    Value,
+    backtest_plant,
+    in_percent,
+    judge_of,
+)
 from holdcourse.backtest.readings import Duplicates, Readings, read_readings
 from holdcourse.backtest.report import write_report
 from holdcourse.backtest.second_process import second_process
@@ -51,7 +59,7 @@ from holdcourse.cli.arguments import (
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import in_options
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.registry import label_of
+from holdcourse.deciding.registry import is_knowing, label_of
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.plots import plot_model_check
 from holdcourse.experiments.policies import make_policy, policy_names, sources_of
@@ -62,8 +70,12 @@ from holdcourse.movement.prices import MovePrices
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
-from holdcourse.units import quantity
+from holdcourse.units import beside, quantity
 
+LEGEND = """\
+saved: less than what was done (as run). Fixed: the best fixed setting in the half of the readings that policies ran in.
+* knows more than anybody can measure at the plant: a yardstick, not an option
+"""
 MANY_READINGS = 2000  # from which on they are checked beside the backtest
 MOST_LINES = 8  # of a file that are named
 
@@ -178,7 +190,8 @@ def backtest_log(
         unit=unit,
         cost_unit=paid.unit,
     )
-    readings = replace(readings, notes=(*readings.notes, *paid.notes))
+    priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
+    readings = replace(readings, notes=(*readings.notes, *paid.notes, *priced))
     limits = _limits(dwell, max_step, step, problem)
     sources = sources_of(names_of(policies) or POLICIES)
     check_out(out)
@@ -229,13 +242,14 @@ def backtest_log(
     if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
-        paths = write_report(found, readings, out, check.words, more)
+        shown = replace(readings, notes=tuple(in_options(readings.notes, COMMAND)))
+        paths = write_report(found, shown, out, check.words, more)
         _draw(check, out)
         data["report"] = str(paths[0])
     if as_json:
         typer.echo(json.dumps(data))
         return
-    title = f"{log.name}: {len(history)} rounds, {problem.n} settings; model-based"
+    title = f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(problem)}, estimated by a model"
     _show(found, title, in_options(readings.notes, COMMAND), [*check.words, *_wrong_lines(check, readings)])
     for words in saved:
         typer.echo(words)
@@ -251,6 +265,21 @@ def _limits(dwell: str, max_step: str | None, step: float | None, problem: Probl
     kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
     limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else 3600 * step)
     return limits.on(problem)
+
+
+def _price_words(problem: Problem) -> str:
+    """What a change costs: the number that the answer depends on most, and the one that is left out most often."""
+    per, fixed = float(np.max(problem.scale)), problem.fixed_cost
+    unit = "" if problem.cost_unit else ", in the unit of the costs"
+    more = f", and every change {problem.cost(f'{fixed:.4g}')} in addition" if fixed else ""
+    return (
+        f"a change of the setting by {beside('1', problem.units[0])} costs {problem.cost(f'{per:.4g}')}{more}{unit} "
+        "(scale= for another price)"
+    )
+
+
+def _costs_in(problem: Problem) -> str:
+    return f"Costs in {problem.cost_unit}" if problem.cost_unit else "Costs"
 
 
 def _units_of(readings: Readings, unit: str, cost_unit: str) -> dict[str, str]:
@@ -272,8 +301,13 @@ def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]
         told = ("+0.0 %", "") if line.policy == AS_RUN else in_percent(line)
         if found.support is not None and not found.support.enough:
             told = "?", "?"  # no number where the readings cannot tell
-        table.add_row(label_of(line.policy), *numbers, *told)
+        table.add_row(
+            f"{label_of(line.policy)}{' *' if is_knowing(line.policy) and line.policy != AS_RUN else ''}",
+            *numbers,
+            *told,
+        )
     Console().print(table)
+    typer.echo(LEGEND)
     for note in (*(f"data: {note}" for note in notes), *found.notes):
         typer.echo(note)
     typer.echo("\nCan these readings be learned from?")

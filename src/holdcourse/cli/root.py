@@ -35,7 +35,9 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = {
     "demo": CommandEntry("backtest", SITE, "Run a backtest on bundled wind: a SkySails kite in the North Sea."),
-    "backtest": CommandEntry("backtest", SITE, "Would altitude control have paid off? Fly every policy in your wind."),
+    "backtest": CommandEntry(
+        "backtest", SITE, "Would it have paid off? Run policies on a plant's readings, or on your wind."
+    ),
     "serve": CommandEntry("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
     "bridge": CommandEntry("bridge", RUNNING, "Connect a controller to a plant that speaks OPC UA or MQTT."),
     "compare": CommandEntry("compare", RESEARCH, "Compare policies on our benchmark."),
@@ -168,8 +170,9 @@ def options(
     Decides which setting to run while conditions change and every change costs
     something. Learns what each setting costs, and moves only when that pays.
 
-    You have a year of data. Would it have paid off?
+    You have a year of wind, or a plant's readings. Would it have paid off?
     Example: [bold]holdcourse backtest lidar.csv[/]
+    Example: [bold]holdcourse backtest --log plant.csv --action setting --cost kwh --context load[/]
 
     You run a system. Which setting should it run now?
     Example: [bold]holdcourse serve --data fleet[/]

@@ -233,7 +233,7 @@ def wakes(
     console.print(screen_table(found, console.width))
     if any(registry.is_knowing(line.policy) for line in found.lines):
         typer.echo("* knows all wind in advance; a yardstick, not an option")
-    typer.echo(f"how the wind turns was learned from {found.drift_judged}")
+    typer.echo(f"The planner learned how the wind turns from {found.drift_judged}.")
     console.print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
     for text in words(found):
         console.print(text, highlight=False, markup=False)

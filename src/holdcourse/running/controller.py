@@ -358,7 +358,15 @@ class Controller:
 
     def explain(self, decision_id: str) -> Explanation:
         """Explain why a decision was taken, as data and in words: bounds, probabilities, movement prices, limits."""
-        return self.entry(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
+        return self.entry(decision_id).explain(self._shown_problem(), maximise=maximises(self.model))
+
+    def _shown_problem(self) -> Problem:
+        """The problem as people read it: with the units that a policy's file names, if it has none of its own."""
+        problem, units = self.policy.problem, self.policy.units
+        if any(problem.units) or problem.cost_unit or problem.actions.shape[1] > 1:
+            return problem
+        shown = units.get("action", ""), units.get("cost", "")
+        return problem.with_units(*shown, problem.context_names, problem.context_units)
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` there is no need to."""

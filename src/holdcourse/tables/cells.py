@@ -277,7 +277,8 @@ def _misfit(
             if held is not None:
                 return InvalidInput(
                     f"{label}, line {held[0]}: {held[1].strip()[:40]!r} is in column {place + 1}, which has no "
-                    f"name in the header (line {header_line}); name the column, or remove it"
+                    f"name in the header (line {header_line}); if the names are in another line, give "
+                    f"header_line={held[0]}, otherwise name the column or remove it"
                 )
     return None
 

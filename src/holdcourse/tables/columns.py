@@ -121,8 +121,9 @@ def find_column(table: Table, name: str) -> int:
         if same:
             several = " and ".join(f"{place + 1} ({table.names[place]!r})" for place in same[:4])
             raise InvalidInput(f"{table.label}: the columns {several} may both be {name!r}; rename one of them")
-    near = difflib.get_close_matches(name, [*table.names, *bare], n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    by_plain = {_plain(each): each for each in [*table.names, *bare]}
+    near = difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.7)
+    meant = f"; did you mean {by_plain[near[0]]!r}?" if near else ""
     raise InvalidInput(f"{table.label} has no column {name!r}; its columns are {listed(table.names)}{meant}")
 
 

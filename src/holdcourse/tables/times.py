@@ -85,7 +85,7 @@ def read_times(
     if all(aware):
         seconds = [_seconds(moment, row, place) for row, moment in enumerate(parsed)]
         needless = "" if timezone is None else f" (timezone={timezone} was not needed)"
-        return _as_times(seconds), f"times carry their zone{needless}; shown in UTC"
+        return _as_times(seconds), f"times have a zone{needless}; they are shown in UTC"
     if any(aware):
         row = aware.index(not aware[0])
         raise InvalidInput(
@@ -101,7 +101,7 @@ def read_times(
             if unsure
             else ""
         )
-        return times, f"times read as {timezone}, shown in UTC{noted}"
+        return times, f"times read as {timezone}{'' if timezone == 'UTC' else ', shown in UTC'}{noted}"
     naive = _as_times([(moment - _EPOCH).total_seconds() for moment in parsed])
     if known_utc or words & _UTC_WORDS:
         return naive, "times are UTC, as the file says"
@@ -110,7 +110,7 @@ def read_times(
             f"{label}: the column {column!r} contains local times; give their zone, such as timezone=Europe/Oslo"
         )
     _require_no_clock_change(naive, label, tidy)
-    return naive, "times carry no zone: read as UTC (timezone= for another)"
+    return naive, "times have no zone and were read as UTC (timezone= for another)"
 
 
 def _parsed(

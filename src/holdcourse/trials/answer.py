@@ -255,7 +255,7 @@ class Answer:
         rounds = 2 * self.rounds * self.further_pairs
         how_long = f"{self.further_pairs:.0f} more pairs of blocks ({rounds:.0f} rounds)"
         if hours is not None:
-            how_long = f"{rounds * hours / 168:.2g} more weeks"
+            how_long = _longer(rounds * hours / 24)
         return f"If the gain and its scatter stay as they are, it takes about {how_long} to decide."
 
     def to_data(self) -> dict[str, Any]:
@@ -413,6 +413,13 @@ def _carry_over(blocks: Blocks, drop: int | None) -> CarryOver | None:
 
 def _signed(value: float) -> str:
     return f"{value:+.3g}"
+
+
+def _longer(days: float) -> str:
+    """How much longer a trial takes."""
+    if days < 14:
+        return f"{_counted(max(1, math.ceil(days)), 'more day')}"
+    return f"{days / 7:,.0f} more weeks"
 
 
 def _counted(count: int, noun: str) -> str:

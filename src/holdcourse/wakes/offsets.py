@@ -107,8 +107,9 @@ def build_table(
     lookup = np.argsort(order)[which].reshape(shape)
     words = (
         f"FLORIS' best offsets within {most:g} degrees, in steps of {step:g}, are {len(candidates) - 1} distinct "
-        f"vectors over {len(directions)} directions and {len(speeds)} speeds. {len(chosen.vectors)} settings are "
-        f"chosen from, no steering among them: they hold {100 * chosen.share:.1f} % of the gain that the "
+        f"vectors over {len(directions)} directions and {len(speeds)} speeds. The policies choose "
+        f"from {len(chosen.vectors)} settings, including no steering. These have {100 * chosen.share:.1f} % of the "
+        "gain that the "
         f"{len(looked_at) - 1} best vectors give when the direction may have turned by {BLUR:g} degrees."
     )
     return EnergyTable(

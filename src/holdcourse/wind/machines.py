@@ -71,13 +71,12 @@ class Machine:
     def movement_words(self) -> str:
         """What a metre of altitude costs, with the numbers that it comes from."""
         if self.movement is not None:
-            return f"{self.movement:g} kWh per metre, by the source"
+            return f"{self.movement:g} kWh per metre, as its source says"
         rated = self.curve.rated_speed
         printed, physical = movement_cost("paper", rated), movement_cost("physical", rated)
         return (
-            f"{C3:g} x ({rated:g} m/s)^2 / 60 = {printed:.3g} kWh per metre as the paper prints it; "
-            f"if its rate is meant per second, / 3600 = {physical:.3g} kWh per metre. Its {C3:g} is for a machine of "
-            "about 100 kW"
+            f"{printed:.3g} kWh per metre by the paper's formula as printed, {C3:g} x ({rated:g} m/s)^2 / 60; "
+            f"{physical:.3g} kWh if its rate is meant per second (/ 3600). Its {C3:g} is for a machine of about 100 kW"
         )
 
     @property

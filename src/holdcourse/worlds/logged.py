@@ -139,13 +139,13 @@ class LoggedWorld:
             raise InvalidInput(f"rho must be positive, got {rho!r}")
         tried = np.unique(readings.actions)
         if len(tried) < 2:
-            only = "no action" if len(tried) == 0 else f"only one action, {problem.value(int(tried[0]))!r},"
+            only = "no setting" if len(tried) == 0 else f"only one setting, {problem.named(int(tried[0]))},"
             raise InvalidInput(
-                f"{only} was ever tried in the {len(readings)} rows, so these readings cannot tell what another one "
-                "would have cost. Try at least one other setting for a while, in different contexts"
+                f"{only} was ever tried in the {len(readings)} rows, so these readings cannot tell what "
+                "another would have cost. Try at least one other setting for a while, in different conditions"
             )
         if len(readings) < FEWEST_ROWS:
-            raise InvalidInput(f"{len(readings)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
+            raise InvalidInput(f"{len(readings)} rows are too few for a model of the plant; give {FEWEST_ROWS} or more")
         if not np.ptp(readings.measurements):
             raise InvalidInput(
                 f"all {len(readings)} readings are {readings.measurements[0]:g}, whatever the setting, so nothing can "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdcourse.movement.problem import Problem
+from holdcourse.units import beside
 
 if TYPE_CHECKING:
     from holdcourse.learning.checking.result import ModelCheck
@@ -43,8 +44,8 @@ def _words_on_errors(check: ModelCheck) -> str:
     begin = (
         f"Each of {int(check.fold[-1]) + 1} blocks of the {len(check.history)} readings was predicted from the others"
     )
-    size = f"its mean error is {_said(check.error)}, and the median reading is "
-    size += _said(float(np.median(check.measured)))
+    error, median = (check.problem.cost(_said(size)) for size in (check.error, float(np.median(check.measured))))
+    size = f"its mean error is {error}, and the median reading is {median}"
     if math.isnan(check.explained):
         return f"{begin}: all are alike, so there is nothing to explain."
     if check.explained <= 0:
@@ -144,7 +145,7 @@ def _setting(problem: Problem, action: int) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_said(number)}" for name, number in value.items())
     if isinstance(value, int | float | np.number):
-        return _said(float(value))
+        return beside(_said(float(value)), problem.units[0])
     return str(value)
 
 

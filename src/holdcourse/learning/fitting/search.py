@@ -141,7 +141,7 @@ _follower: ContextVar[Progress | None] = ContextVar("follower of fits", default=
 
 ADVICE = {
     ("length", "lower"): "neighbouring inputs look unrelated: measure closer together, or pass the noise_std you know",
-    ("length", "upper"): "the cost does not seem to depend on it: leave it out, or fix it by its bounds",
+    ("length", "upper"): "the cost does not seem to depend on this input, so leave it out, or fix its length scale",
     ("variance", "lower"): "the measurements look like noise alone: check noise_std, or measure more",
     ("variance", "upper"): "the measurements are far from prior_mean: pass one nearer to them, or leave it out",
     ("noise", "lower"): "the measurements look free of noise: pass noise_std if you know better",
@@ -265,7 +265,11 @@ def fit_kernel(
     search = Search(problem, kernel, noise_std, prior_mean, restarts, seed, max_points, FINE_EVALUATIONS)
     fit, advice = search.run(checked_history(problem, actions, contexts, y, kernel))
     if advice:
-        warnings.warn(f"the fit of {fit.points_used} points sits on a bound: {'; '.join(advice)}", FitWarning, 2)
+        warnings.warn(
+            f"the model was fitted to {fit.points_used} readings and ends at a bound: {'; '.join(advice)}",
+            FitWarning,
+            2,
+        )
     return fit
 
 

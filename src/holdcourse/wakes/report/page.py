@@ -369,7 +369,9 @@ def _about(found: Backtest) -> str:
         *((("Credit", CREDIT),) if record.name == NAME else ()),
         (
             "Decisions",
-            "idealised: each knows its own interval" if study.knowing else "causal: each knows earlier readings only",
+            "idealised: each knows its own interval"
+            if study.knowing
+            else "no look ahead: each knows earlier readings only",
         ),
         ("How the wind turns", f"learned from {found.drift_judged}"),
         (

@@ -72,7 +72,7 @@ def draw_front(found: Backtest, axes: Any) -> None:
         axes.text(1.015, height, front_label(name), transform=beside, color=colour_of(name), weight="bold", va="center")
     axes.set_xlabel("degrees that all nacelles turned for offsets in a year")
     axes.set_ylabel("energy above no steering, %")
-    kind = "idealised" if found.study.knowing else "causal"
+    kind = "idealised" if found.study.knowing else "no look ahead"
     axes.set_title(f"{found.table.farm.name}, {found.period}, {kind}")
 
 

@@ -66,7 +66,7 @@ def screen_table(found: Backtest, width: int = 80) -> Table:
 
 def title_of(found: Backtest) -> str:
     """Return the farm, the period, and how it was decided."""
-    kind = "idealised" if found.study.knowing else "hindsight" if found.hindsight else "causal"
+    kind = "idealised" if found.study.knowing else "hindsight" if found.hindsight else "no look ahead"
     every = f"decided every {60 * found.rounds.hours:g} min"
     count = len(found.table.farm)
     turbines = f"{count} turbine{'s' if count > 1 else ''}"

@@ -387,7 +387,8 @@ def run_backtest(
             what_if |= others.result()
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
     machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
-    notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *explained, *flown.draw_words)
+    paid = (_price_words(world),)
+    notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *paid, *explained, *flown.draw_words)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     files = tuple(path for part in (wind, history) for path in _files(part))
     by_rho = {rho: what_if[rho] for rho in flights.others}
@@ -431,7 +432,14 @@ def _altitudes(plan: Plan, series: Sequence[WindData], ground: float | None) -> 
 def _machine_notes(machine: Machine) -> list[str]:
     said = [f"machine: {machine.title}; {machine.wind_words}", f"machine: {machine.source}; {machine.licence}"]
     said += [f"machine: {note}" for note in machine.notes]
-    return [*said, f"moving: {machine.movement_words}"]
+    return [*said, f"machine: a change of altitude costs {machine.movement_words}"]
+
+
+def _price_words(world: WindWorld) -> str:
+    """What a metre costs in this backtest: the number that the answer depends on most."""
+    up, down = (f"{price:.3g} kWh" for price in (world.climb, world.sink))
+    each = f"a metre of altitude costs {up}" if up == down else f"a metre up costs {up}, a metre down {down}"
+    return f"moving: {each} (movement= for another price)"
 
 
 class _Flights:

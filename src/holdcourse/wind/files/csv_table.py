@@ -81,6 +81,10 @@ def time_columns(names: Sequence[str]) -> list[int]:
     return named[:1] or [0]
 
 
+class NoWindColumn(InvalidInput):
+    """No column of a table is a wind speed: it may be a plant's."""
+
+
 def wide_columns(names: Sequence[str], label: str) -> list[Column]:
     """Return every column whose name is a wind speed at a height, in order of height."""
     found = [column for index, name in enumerate(names) if (column := _speed_column(index, name)) and column.height > 0]
@@ -113,7 +117,7 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
     ]
     speeds = [column for index, name in enumerate(names) if (column := _speed_column(index, name))]
     if not heights or not speeds:
-        raise InvalidInput(
+        raise NoWindColumn(
             f"{label}: no column is a wind speed at a height; the columns are {', '.join(map(repr, names))[:200]}. "
             "Name them like ws_100m, or give rows of time, height, speed"
         )
@@ -349,7 +353,7 @@ def _unit(
         return unit, f"speeds are in {unit}, as the file says"
     if np.isfinite(speed).any():
         _require_clear_unit(table.label, low, speed, remedy)
-    return "m/s", "speeds carry no unit: read as m/s (units= for another)"
+    return "m/s", "speeds have no unit and were read as m/s (units= for another)"
 
 
 def _require_clear_unit(label: str, low: Array, speed: Array, remedy: str) -> None:
