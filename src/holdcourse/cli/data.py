@@ -129,7 +129,12 @@ def info(
                 missing=missing,
                 **written,
             )
-        told = {"--timezone": timezone, "--time-format": time_format, "--decimal": decimal, "--thousands": thousands}
+        told: dict[str, Any] = {
+            "--timezone": timezone,
+            "--time-format": time_format,
+            "--decimal": decimal,
+            "--thousands": thousands,
+        }
         told |= {f"--{name.replace('_', '-')}": value for name, value in written.items()}
         pairs = [*told.items(), *(("--missing", code) for code in missing or ())]
         options = [f"{name} {_quoted(str(value))}" for name, value in pairs if value is not None]
