@@ -65,11 +65,10 @@ def show_gains(axes: plt.Axes, flights: dict[str, Backtest]) -> None:
 
 def main() -> plt.Figure:
     figure, (sky, gains) = plt.subplots(2, 1, figsize=(8.2, 8.2), height_ratios=[4, 3])
-    cheap, costly = fly("physical"), fly("paper")
-    show_days(sky, cheap)
+    show_days(sky, cheap := fly("physical"))
     gains.axvspan(FROM, TO, color="#56B4E9", alpha=0.2, lw=0)
     gains.axhline(0, color=COLOURS["fixed"], ls=":")
-    show_gains(gains, {"-": cheap, "--": costly})
+    show_gains(gains, {"-": cheap, "--": fly("paper")})
     sky.set_xticks(np.arange("2010-10-23", "2010-11-03", 2, dtype="datetime64[D]"))
     sky.xaxis.set_major_formatter(mdates.DateFormatter("%d %b"))
     gains.xaxis.set_major_formatter(mdates.ConciseDateFormatter(gains.xaxis.get_major_locator()))

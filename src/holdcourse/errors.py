@@ -5,7 +5,8 @@
     HoldcourseError
     ├── InvalidInput          (also a ValueError) an argument has the wrong shape, value or type
     │   ├── InvalidMetric     the movement costs are not a metric; `.indices` names the actions
-    │   └── NotComputable     the numbers are well-formed, and cannot be computed with
+    │   ├── NotComputable     the numbers are well-formed, and cannot be computed with
+    │   └── NoWindColumn      a table of wind has no wind speed: it may be a plant's; in `wind.files.csv_table`
     ├── NoActionLeft          the limits leave no action to choose
     ├── Conflict              a repeated ask or tell says something else than before
     ├── DamagedFile           a saved state or record does not hold what was written

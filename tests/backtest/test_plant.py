@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from holdcourse.backtest import plant as plant_backtest
 from holdcourse.backtest.evidence import Interval, Support
-from holdcourse.backtest.plant import Line, PlantBacktest, Value, _with_names, in_percent
+from holdcourse.backtest.plant import Line, PlantBacktest, Value, in_percent
 from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.plant_backtest import backtest_log
 from holdcourse.errors import HoldcourseError, InvalidInput
@@ -371,7 +372,8 @@ def test_bins_round_continuous_settings(tmp_path, capsys):
 
 
 def test_warnings_of_a_fit_name_the_contexts():
-    told = _with_names("the fit ends at a bound: context length scale (axis 1) = 60 (upper)", ["load", "hour (sine)"])
+    names = plant_backtest._with_names  # private: only fits that end at a bound say this
+    told = names("the fit ends at a bound: context length scale (axis 1) = 60 (upper)", ["load", "hour (sine)"])
     assert told == "The fit ends at a bound: length scale of hour (sine) = 60 (upper)."
-    assert _with_names("at a bound: context length scale = 3", ["load"]) == "At a bound: length scale of load = 3."
-    assert _with_names("at a bound: context length scale = 3", []) == "At a bound: context length scale = 3."
+    assert names("at a bound: context length scale = 3", ["load"]) == "At a bound: length scale of load = 3."
+    assert names("at a bound: context length scale = 3", []) == "At a bound: context length scale = 3."

@@ -463,7 +463,7 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
         decision = controller.ask(costs=wants(1), instructed_index=5)
         assert (decision.action, controller.action) == (1, 2)
         assert controller.entry("r0").order == Order(5, 2, "max_step")
-        assert "sent to 0.4; 1 was wanted, but max_step forbids it" in controller.explain("r0").words
+        assert "sends the machine to 0.4; 1 was wanted, but max_step forbids it" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.ask(costs=wants(1), instructed_index=4, allowed=mask(0, 1, 2, 3))
         assert (controller.action, controller.entry("r1").order.limited_by) == (3, "allowed")
@@ -478,7 +478,7 @@ def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
     with known(start_index=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
         controller.ask(costs=wants(1), instructed_index=5, force="fire", allowed=mask(0, 1))
         assert (controller.action, controller.entry("r0").order) == (5, Order(5, 5, None, "fire"))
-        assert "sent to 1 by force, whatever the limits say: fire" in controller.explain("r0").words
+        assert "sends the machine to 1 by force, whatever the limits say: fire" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.new_episode(start_index=0, force="towed back")
         (asked, _, episode) = controller.log.events()

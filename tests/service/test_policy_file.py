@@ -125,7 +125,7 @@ def test_the_same_file_again_changes_nothing_and_another_is_a_conflict(client, n
     other = content_of(hc.gp_md(LINE, history=PAST[:20]), tmp_path / "b.policy")
     create(client, name, one)
     create(client, name, one, status=200)
-    assert "a different file" in create(client, name, other, status=409)["message"]
+    assert "already exists with other settings (file)" in create(client, name, other, status=409)["message"]
 
 
 def test_a_restart_goes_on_where_it_was(kite, kite_file, tmp_path):

@@ -100,7 +100,7 @@ def test_named_settings_and_settings_that_were_not_tried(client, name):
         (table().replace("2024-06-01T03:00", "soon"), {}, "line 5: 'soon' is not a time"),
         ("", {}, "is empty"),
         (table(), {"timezone": "Oslo"}, "timezone 'Oslo' is not known"),
-        (table(), {"magic": "1"}, "magic is not known"),
+        (table(), {"magic": "1"}, "magic is not a field of this request"),
         (table(), {"history": "[]"}, "give readings or history, not both"),
         ("x," * 600_000 + "\n" + "1," * 600_000, {}, "has more than 500,000 cells"),
     ],

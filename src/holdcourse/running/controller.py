@@ -363,7 +363,7 @@ class Controller:
     def _shown_problem(self) -> Problem:
         """The problem as people read it: with the units that a policy's file names, if it has none of its own."""
         problem, units = self.policy.problem, self.policy.units
-        if any(problem.units) or problem.cost_unit or problem.actions.shape[1] > 1:
+        if problem.in_groups or any(problem.units) or problem.cost_unit or problem.actions.shape[1] > 1:
             return problem
         shown = units.get("action", ""), units.get("cost", "")
         return problem.with_units(*shown, problem.context_names, problem.context_units)
