@@ -10,7 +10,6 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from benchmarks.timing import Row, best_of, best_of_each
 from holdcourse.backtest.plant import backtest_plant
-from holdcourse.experiments.policies import make_policy
 from holdcourse.learning.checking.check import check_model
 from holdcourse.learning.posteriors import posterior
 
@@ -26,7 +25,7 @@ def measure() -> list[Row]:
         return [
             Row(
                 "plant's backtest, 8,760 rows, 2 contexts, 6 settings",
-                best_of(lambda: backtest_plant(problem, readings, make_policy, step_hours=1.0), 1),
+                best_of(lambda: backtest_plant(problem, readings, step_hours=1.0), 1),
                 "allowed",
                 16.0,  # of the 20 s that the command may take, with reading and checking
                 bar=1.0,

@@ -20,7 +20,7 @@ from holdcourse.backtest.handover import plant_policy
 from holdcourse.backtest.plant import backtest_plant, known_to_learners
 from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.root import app
-from holdcourse.experiments.policies import make_policy
+from holdcourse.deciding.named_policies import make_policy
 from holdcourse.running import audit
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, run_backtest
@@ -121,9 +121,9 @@ def plant(tmp_path_factory):
     return path
 
 
-def plant_backtest(plant, name, make):
+def plant_backtest(plant, name, make=make_policy):
     found = read_readings(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
-    return backtest_plant(found.problem(scale=0.4), found.history, make, [name], seed=2)
+    return backtest_plant(found.problem(scale=0.4), found.history, [name], seed=2, make=make)
 
 
 def ran(found, policy, seed=2):
@@ -149,8 +149,8 @@ def wind_site(lidar, plant, folder):
 
 
 def a_plant(lidar, plant, folder):
-    found = plant_backtest(plant, "recommended", make_policy)
-    policy = plant_policy(found, make_policy, as_judged=True)
+    found = plant_backtest(plant, "recommended")
+    policy = plant_policy(found, as_judged=True)
     return ran(found, policy)
 
 
@@ -162,7 +162,7 @@ def ones_own(lidar, plant, folder):
         return make_policy(name, problem, learning, options, source)
 
     found = plant_backtest(plant, "mine", make)
-    return ran(found, plant_policy(found, make, as_judged=True))._replace(trust=source)
+    return ran(found, plant_policy(found, as_judged=True))._replace(trust=source)
 
 
 def a_wind_farm(lidar, plant, folder):
@@ -316,22 +316,22 @@ def test_what_is_saved_knows_all_readings_in_the_plants_own_units(plant):
     """With a weight of the service cost, what runs is told what the plant measures, and moving costs a share."""
     read = read_readings(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
     problem, readings = read.problem(scale=0.4, fixed_cost=0.2), read.history
-    found = backtest_plant(problem, readings, make_policy, ["recommended"], rho=2.0)
-    policy = plant_policy(found, make_policy)
+    found = backtest_plant(problem, readings, ["recommended"], rho=2.0)
+    policy = plant_policy(found)
     np.testing.assert_allclose(policy.problem.distances, problem.distances / 2.0)
     mean = policy.costs.estimate(readings.contexts[0]).expected
     world = found.world.expected[found.world.rows[tuple(readings.contexts[0].tolist())]]
     np.testing.assert_allclose(mean, world, atol=0.5)
     with pytest.raises(hc.errors.InvalidInput, match="judged on weighted costs"):
-        plant_policy(found, make_policy, as_judged=True)
+        plant_policy(found, as_judged=True)
     assert known_to_learners(found.world)["noise_std"] == pytest.approx(2.0 * found.world.fitted.noise_std)
 
 
 def test_a_wrong_reading_does_not_move_what_was_saved(plant):
     """One reading wrong by 1e4 is set aside by what runs from a file, as if it had not been told."""
     read = read_readings(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
-    found = backtest_plant(read.problem(scale=0.4, fixed_cost=0.2), read.history, make_policy, ["recommended"])
-    policy = plant_policy(found, make_policy)
+    found = backtest_plant(read.problem(scale=0.4, fixed_cost=0.2), read.history, ["recommended"])
+    policy = plant_policy(found)
 
     def decided(wrong):
         with hc.Controller(policy, start_index=0, seed=1) as controller:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import errors, testing, trials, wakes, wind, worlds
+    from .backtest.handover import plant_policy
+    from .backtest.plant import PlantBacktest, backtest_plant
     from .backtest.readings import Readings, read_readings
     from .backtest.replay import Replay, replay
     from .client import RemoteController, RemoteDecision, RemoteFleet, RemoteFleetDecisions, Service, connect
@@ -72,6 +74,7 @@ __all__ = [
     "ModelCheck",
     "OutlierGuard",
     "Outlook",
+    "PlantBacktest",
     "Policy",
     "Posterior",
     "PricedPath",
@@ -95,6 +98,7 @@ __all__ = [
     "__version__",
     "approximate_regret",
     "audit",
+    "backtest_plant",
     "best_fixed",
     "cgp_lcb",
     "check_model",
@@ -123,6 +127,7 @@ __all__ = [
     "plan_trial",
     "planner",
     "planner_known",
+    "plant_policy",
     "posterior",
     "price_path",
     "proximal_lcb",
@@ -183,6 +188,7 @@ _HOME = {
     "ModelCheck": "learning.checking",
     "OutlierGuard": "learning.confidence",
     "Outlook": "learning.costs",
+    "PlantBacktest": "backtest.plant",
     "Policy": "deciding.policy",
     "Posterior": "learning.posteriors",
     "PricedPath": "movement.offline",
@@ -204,6 +210,7 @@ _HOME = {
     "Witness": "running.witness",
     "World": "worlds.simulation",
     "approximate_regret": "worlds.regret",
+    "backtest_plant": "backtest.plant",
     "best_fixed": "movement.offline",
     "cgp_lcb": "deciding.policy",
     "check_model": "learning.checking",
@@ -229,6 +236,7 @@ _HOME = {
     "plan_trial": "trials.plan",
     "planner": "deciding.planning",
     "planner_known": "deciding.planning",
+    "plant_policy": "backtest.handover",
     "posterior": "learning.posteriors",
     "price_path": "movement.offline",
     "proximal_lcb": "deciding.policy",

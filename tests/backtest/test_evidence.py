@@ -8,7 +8,6 @@ import pytest
 import holdcourse as hc
 from holdcourse.backtest.evidence import blocks_of, supported
 from holdcourse.backtest.plant import AS_RUN, FIXED, backtest_plant
-from holdcourse.experiments.policies import make_policy
 
 VALUES = np.arange(6.0) + 6
 
@@ -48,7 +47,7 @@ def plant(seed, rounds=1500, setting="by lot", memory=0.9, bowl=3.0):
 def judged(seed, **options):
     problem, readings, costs = plant(seed, **options)
     names = ("outdoor", "load")
-    return backtest_plant(problem, readings, make_policy, ("gp-md",), step_hours=1.0, context_names=names), costs
+    return backtest_plant(problem, readings, ("gp-md",), step_hours=1.0, context_names=names), costs
 
 
 def truly_saved(found, costs, rival):

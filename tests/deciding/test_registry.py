@@ -13,9 +13,9 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.deciding import registry
+from holdcourse.deciding.named_policies import make_policy, policy_names
 from holdcourse.deciding.policy import Learning
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.policies import make_policy, policy_names
 from holdcourse.service.core.requests import POLICIES
 
 ROOT = Path(__file__).parents[2]

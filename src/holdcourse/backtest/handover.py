@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.archive import LARGEST
-from holdcourse.backtest.plant import MakePolicy, PlantBacktest, known_to_learners
+from holdcourse.backtest.plant import PlantBacktest, known_to_learners
+from holdcourse.backtest.readings import Readings
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
@@ -31,31 +32,37 @@ from holdcourse.worlds.logged import box_of
 
 def plant_policy(
     found: PlantBacktest,
-    make: MakePolicy,
     name: str | None = None,
     *,
     as_judged: bool = False,
     source: str = "",
-    times: NDArray[np.datetime64] | None = None,
     files: Sequence[str | Path] = (),
-    units: Mapping[str, str] | None = None,
 ) -> Policy:
     """Return the policy of a plant's backtest, to be saved or run, with what the backtest said of it.
 
     Parameters
     ----------
-    make
-        What made the policies of the backtest.
     name
-        Which of its policies; default the one that its answer is about.
+        Name of one of its policies; default: the policy that its answer is about.
     as_judged
-        As it was judged, before it knew a reading; default: with everything learned from the readings.
-    source, times, files
-        Where the readings come from, in words, when they were measured, and the files that were read.
-    units
-        What the numbers are.
+        Return the policy as it was judged, before it knew a reading; default: with everything learned from the
+        readings.
+    source
+        Where the readings come from, in words; default: the name of the table that was read.
+    files
+        Files that were read; the policy remembers their digests.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> table = {"load": [1, 2, 3, 4] * 12, "setting": [6, 8] * 24, "kWh": [3, 5, 4, 3] * 12}
+    >>> readings = hc.read_readings(table, action="setting", cost="kWh", context="load")
+    >>> found = hc.backtest_plant(readings.problem(), readings, ("cgp-lcb",))
+    >>> policy = hc.plant_policy(found)  # policy.save("mill.policy") writes it to a file
+    >>> policy.evidence.learned, policy.units
+    ('48 readings', {'action': '', 'measurement': 'kWh', 'context': 'load'})
     """
-    world, rho = found.world, found.world.rho
+    world, rho, readings, make = found.world, found.world.rho, found.readings, found.make
     if name is None:
         if found.judged is None:
             raise InvalidInput(
@@ -73,10 +80,10 @@ def plant_policy(
     if as_judged:
         policy = make(name, world.problem, known_to_learners(world), {})
     else:
-        policy = _from_now(found, make, name, rho)
-    told = f"{len(world.readings):,} readings{_period(times)}"
+        policy = _from_now(found, name, rho)
+    told = f"{len(world.readings):,} readings{_period(None if readings is None else readings.times)}"
     evidence = Evidence(
-        source=source,
+        source=source or ("" if readings is None else readings.label),
         files={Path(path).name: file_digest(path) for path in files},
         data=readings_digest(world.readings),
         learned="the kernel, the noise and the mean of half of the readings, and nothing else" if as_judged else told,
@@ -95,11 +102,20 @@ def plant_policy(
             "rho": rho,
         },
     )
-    return replace(policy, evidence=evidence, units=dict(units or {}))
+    return replace(policy, evidence=evidence, units={} if readings is None else _units(world.problem, readings))
 
 
-def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> Policy:
+def _units(problem: Problem, readings: Readings) -> dict[str, str]:
+    """Return in which units the policy is asked and told, for people."""
+    asked = zip(readings.context, readings.context_units, strict=True)
+    context = ", ".join(f"{name} ({each})" if each and each not in name else name for name, each in asked)
+    measured = readings.units.get(readings.cost, "") or problem.cost_unit or readings.cost
+    return {"action": problem.units[0] if len(problem.units) == 1 else "", "measurement": measured, "context": context}
+
+
+def _from_now(found: PlantBacktest, name: str, rho: float) -> Policy:
     """Return the policy with all readings learned, in the units in which the plant measures."""
+    make = found.make
     problem, readings = divided(found.world.problem, rho), found.world.readings
     if name == "recommended":  # it goes on fitting by itself, and sets wrong readings aside
         return make(name, problem, {"history": readings}, {})

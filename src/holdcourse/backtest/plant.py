@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.backtest.evidence import Interval, Judge, Support, blocks_of, supported
+from holdcourse.backtest.readings import Readings
 from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
+from holdcourse.deciding.named_policies import make_policy
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.registry import label_of
 from holdcourse.deciding.rules import Stay
@@ -133,6 +135,21 @@ class PlantBacktest:
         What the machine was allowed, in words; empty: anything.
     saved_each
         What the policy judged saves in each round against what was done, (t,).
+    readings
+        The table that the readings came from; None if they were given as a `History`.
+    make
+        What made the policies.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> table = {"load": [1, 2, 3, 4] * 12, "setting": [6, 8] * 24, "kWh": [3, 5, 4, 3] * 12}
+    >>> readings = hc.read_readings(table, action="setting", cost="kWh", context="load")
+    >>> found = hc.backtest_plant(readings.problem(), readings, ("cgp-lcb",))
+    >>> found.verdict
+    'too few'
+    >>> found.conclusion[:29]
+    'These readings cannot tell. T'
     """
 
     world: LoggedWorld
@@ -146,6 +163,8 @@ class PlantBacktest:
     blocks: Indices | None = None
     limits: str = ""
     saved_each: Array | None = None
+    readings: Readings | None = None
+    make: MakePolicy = make_policy
 
     def line(self, policy: str) -> Line:
         """Return the line of one policy."""
@@ -246,41 +265,74 @@ class PlantBacktest:
 
 def backtest_plant(
     problem: Problem,
-    readings: History,
-    make: MakePolicy,
+    readings: Readings | History,
     policies: Sequence[str] = POLICIES,
     *,
     rho: float = 1.0,
     seed: int = 0,
     context_names: Sequence[str] | None = None,
     step_hours: float | None = None,
-    value: Value | None = None,
+    price: float | None = None,
     limits: Limits | None = None,
+    make: MakePolicy = make_policy,
     judge: Callable[[], Judge] | None = None,
     progress: Progress | None = None,
 ) -> PlantBacktest:
     """Let policies act in a world fitted to one half of a plant's readings, and judge them by the other half.
 
     The contexts of all readings are replayed. Every policy begins at the first action of the readings. Learners begin
-    knowing the fitted kernel and nothing else. See `holdcourse.backtest.evidence` for what the intervals hold.
+    knowing the fitted kernel and nothing else.
 
     Parameters
     ----------
-    make
-        Makes the policy of a name, given the problem, what a learner knows, and options of its own.
+    problem
+        The settings, and what moving between them costs: `Readings.problem`, or one of your own.
+    readings
+        What ran at the plant and what was measured.
+    policies
+        Names of policies, such as ``"recommended"`` or ``"gp-md"``.
+    rho
+        Weight of the service cost.
+    seed
+        Seed of every random number in the run.
     context_names
-        What the numbers of a context are called, in words.
+        Names of the numbers of a context, in words; default: those of the readings.
     step_hours
-        Hours between readings, where they are regular.
-    value
-        What costs are worth.
+        Hours from one reading to the next, if they are regular; default: those of the readings, if these have times.
+    price
+        Price of one kWh; the saving is then also given in money.
     limits
-        What the machine may do in operation: the largest step, how long it stays.
+        Limits of the machine in operation, such as the largest step and the minimum dwell time.
+    make
+        Makes the policy of a name, given the problem, what a learner knows, and options of its own; default: the
+        policies of the table.
     judge
-        Gives the judge, where `judge_of` the same readings was called elsewhere meanwhile.
+        Gives the judge, if `judge_of` the same readings was called elsewhere in the meantime.
     progress
         Called with what is being done, how much is done, and of how much.
+
+    Examples
+    --------
+    The plant of this example costs least at a setting that follows the load.
+
+    >>> import numpy as np
+    >>> import holdcourse as hc
+    >>> rng = np.random.default_rng(0)
+    >>> load = 60 + 20 * np.sin(np.arange(120) * np.pi / 12)
+    >>> setting = 6.0 + rng.integers(3, size=20).repeat(6)
+    >>> table = {"load": load, "setting": setting, "kWh": 50 + 9 * (setting - 4 - load / 20) ** 2}
+    >>> readings = hc.read_readings(table, action="setting", cost="kWh", context="load")
+    >>> found = hc.backtest_plant(readings.problem(scale=0.5), readings, ("planner",))
+    >>> found.verdict
+    'yes'
+    >>> hc.plant_policy(found).name  # to be saved, or run by a `Controller`
+    'Planner'
     """
+    table = readings if isinstance(readings, Readings) else None
+    if isinstance(readings, Readings):
+        context_names = readings.context if context_names is None else context_names
+        step_hours = readings.step if step_hours is None else step_hours
+        readings = readings.history
     steps = _Steps(policies, progress)
     steps.begin("fitting a model")
     if len(readings) < FEWEST_ROWS:
@@ -324,10 +376,12 @@ def backtest_plant(
         float(rho * readings.measurements.sum()),
         tuple(lines),
         tuple(_notes(world, by, context_names or ())),
-        value=value or Value.of(problem.cost_unit or None, step_hours),
+        value=Value.of(problem.cost_unit or None, step_hours, price),
         taken=taken,
         blocks=blocks,
         limits="" if limits is None else "; ".join(limits.in_words(problem).values()),
+        readings=table,
+        make=make,
     )
     if found.judged is not None:
         ours = taken[found.judged.policy]

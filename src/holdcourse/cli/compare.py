@@ -26,12 +26,12 @@ from holdcourse.cli.experiments import (
     resumable,
 )
 from holdcourse.deciding import registry
+from holdcourse.deciding.named_policies import policy_names
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import compare_report
 from holdcourse.experiments.comparison import EASY, HARD, Comparison, ComparisonPlan
 from holdcourse.experiments.plant_comparison import PlantComparison, PlantPlan
-from holdcourse.experiments.policies import policy_names
 from holdcourse.experiments.results import plus_minus
 from holdcourse.experiments.runner import Report, run_sweep
 from holdcourse.experiments.runs import Sweep

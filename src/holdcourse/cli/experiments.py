@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from holdcourse.cli.arguments import Json, names_of, names_option
+from holdcourse.deciding.named_policies import check_policy_name, policy_names
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.paper import SyntheticPlan, WindPlan
-from holdcourse.experiments.policies import check_policy_name, policy_names
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
 from holdcourse.experiments.results import Results, cost_grid, mean_rows
 from holdcourse.experiments.runner import Report, run_sweep

@@ -23,7 +23,6 @@ from holdcourse.backtest.plant import (
     AS_RUN,
     POLICIES,
     PlantBacktest,
-    Value,
     backtest_plant,
     in_percent,
     judge_of,
@@ -58,11 +57,11 @@ from holdcourse.cli.arguments import (
 )
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import in_options
+from holdcourse.deciding.named_policies import make_policy, policy_names, sources_of
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.registry import is_knowing, label_of
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.plots import plot_model_check
-from holdcourse.experiments.policies import make_policy, policy_names, sources_of
 from holdcourse.experiments.results import digits_of
 from holdcourse.experiments.style import save
 from holdcourse.learning.checking import ModelCheck, check_model
@@ -191,7 +190,8 @@ def backtest_log(
         cost_unit=paid.unit,
     )
     priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
-    readings = replace(readings, notes=(*readings.notes, *paid.notes, *priced))
+    units = {name: each for name, each in ((readings.action, unit), (readings.cost, cost_unit)) if each}
+    readings = replace(readings, units=readings.units | units, notes=(*readings.notes, *paid.notes, *priced))
     limits = _limits(dwell, max_step, step, problem)
     sources = sources_of(names_of(policies) or POLICIES)
     check_out(out)
@@ -209,15 +209,13 @@ def backtest_log(
         beside_them = cache(later.result)
         found = backtest_plant(
             problem,
-            history,
-            make,
+            readings,
             tuple(sources),
             rho=rho,
             seed=seed,
-            context_names=readings.context,
-            step_hours=step,
-            value=Value.of(cost_unit or None, step, price),
+            price=price,
             limits=limits,
+            make=make,
             judge=(lambda: beside_them()[0]) if many else None,
             progress=lambda what, done, total: working.tell(what, done, 1.05 * total),
         )
@@ -226,15 +224,7 @@ def backtest_log(
         policy = None
         if save_policy is not None:
             working.tell("learning from all readings", 1.03, 1.05)
-            policy = plant_policy(
-                found,
-                make,
-                as_judged=as_judged,
-                source=log.name,
-                times=readings.times,
-                files=[log],
-                units=_units_of(readings, unit, cost_unit),
-            )
+            policy = plant_policy(found, as_judged=as_judged, files=[log])
             policy.save(save_policy, limits=limits)
     more = {"check": check.as_values(), "reading": list(readings.notes)}
     data = found.as_values() | more
@@ -280,13 +270,6 @@ def _price_words(problem: Problem) -> str:
 
 def _costs_in(problem: Problem) -> str:
     return f"Costs in {problem.cost_unit}" if problem.cost_unit else "Costs"
-
-
-def _units_of(readings: Readings, unit: str, cost_unit: str) -> dict[str, str]:
-    """Return in which units a saved policy is asked and told, for people."""
-    asked = zip(readings.context, readings.context_units, strict=True)
-    context = ", ".join(f"{name} ({each})" if each and each not in name else name for name, each in asked)
-    return {"action": unit, "measurement": cost_unit or readings.cost, "context": context}
 
 
 def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]) -> None:

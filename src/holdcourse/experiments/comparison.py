@@ -23,11 +23,11 @@ from pydantic import Field, field_validator
 
 from holdcourse.deciding import registry
 from holdcourse.deciding.hedge import hedged
+from holdcourse.deciding.named_policies import check_policy_name, make_policy
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.planning.plan import planner
 from holdcourse.deciding.policy import Policy, gp_md
 from holdcourse.experiments.own_problem import file_hash
-from holdcourse.experiments.policies import check_policy_name, make_policy
 from holdcourse.experiments.results import standard_error
 from holdcourse.experiments.runs import (
     Frozen,

@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.deciding import registry
+from holdcourse.deciding.named_policies import make_policy
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.policies import make_policy
 from holdcourse.experiments.runs import Frozen, PolicyConfig, Positive, RunConfig, Scene, WorldConfig, digest
 from holdcourse.learning.kernels import Kernel
 from holdcourse.movement.grid import grid

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from holdcourse.deciding.named_policies import make_policy
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.policies import make_policy
 from holdcourse.experiments.runs import (
     CLAIRVOYANT,
     PAPER_POLICIES,

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from holdcourse.deciding import registry
+from holdcourse.deciding.named_policies import check_policy_name, make_policy
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.comparison import checked_policies, file_hashes, policy_of
-from holdcourse.experiments.policies import check_policy_name, make_policy
 from holdcourse.experiments.results import standard_error
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, RunConfig, Scene, Sweep, Trace, WorldConfig
 from holdcourse.experiments.store import Folder

@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from holdcourse.deciding.named_policies import check_policy_name, runs_code
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.own_problem import Actions, Contexts, Costs, Learner, Movement, OwnWorld, file_hash
-from holdcourse.experiments.policies import check_policy_name, runs_code
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
 from holdcourse.mistakes import first_in_words, read_toml, spelled
 
