@@ -16,7 +16,6 @@ from gallery import save
 
 import holdcourse as hc
 from holdcourse.wind.backtest.result import Backtest
-from holdcourse.wind.backtest.run import Plan, run_backtest
 
 FROM, TO = np.datetime64("2010-10-22"), np.datetime64("2010-11-03")  # the days shown in detail
 NAMES = {"clairvoyant": "hindsight", "wind-planner": "wind-planner"}
@@ -25,8 +24,8 @@ COLOURS = {"clairvoyant": "#000000", "wind-planner": "#D55E00", "fixed": "#77777
 
 def fly(movement: str) -> Backtest:
     kite, policies = hc.wind.machine("skysails"), ("fixed", "wind-planner")
-    plan = Plan(machine=kite, movement=movement, begin="2009-01-01", policies=policies, what_if=())
-    return run_backtest(hc.wind.bundled("all"), plan=plan).backtest
+    plan = hc.wind.Plan(machine=kite, movement=movement, begin="2009-01-01", policies=policies, what_if=())
+    return hc.wind.run_backtest(hc.wind.bundled("all"), plan=plan).backtest
 
 
 def show_days(axes: plt.Axes, found: Backtest) -> None:

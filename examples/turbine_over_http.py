@@ -21,8 +21,6 @@ import argparse
 import numpy as np
 
 import holdcourse as hc
-from holdcourse.wind import bundled
-from holdcourse.wind.physics import paper_curve
 
 ALTITUDES = np.array([50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0])
 KWH_PER_METRE = 0.006  # what a metre of climb or descent costs
@@ -32,7 +30,7 @@ START = 150.0  # metres: where it is before the first decision
 
 def energy_of(part: str) -> np.ndarray:
     """What each altitude makes in each hour, (t, n), in kWh."""
-    made: np.ndarray = paper_curve().power(bundled(part).onto(ALTITUDES).speed)
+    made: np.ndarray = hc.wind.paper_curve().power(hc.wind.bundled(part).onto(ALTITUDES).speed)
     return made
 
 

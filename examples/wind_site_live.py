@@ -28,11 +28,8 @@ from pathlib import Path
 import numpy as np
 
 import holdcourse as hc
-from holdcourse.wind import WindData, bundled
-from holdcourse.wind.backtest.handover import site_policy
-from holdcourse.wind.backtest.run import Plan, run_backtest
 
-PLAN = Plan(low=60, high=300, count=7, movement="physical", policies=("fixed", "wind-planner"), what_if=())
+PLAN = hc.wind.Plan(low=60, high=300, count=7, movement="physical", policies=("fixed", "wind-planner"), what_if=())
 HEIGHTS = [50.0, 100.0, 200.0, 350.0]  # of the lidar, and of the forecasts
 FORECAST_HOURS = 18
 CEILING = 200.0  # metres, while the airspace is closed above: every day from 6 to 10 UTC
@@ -42,12 +39,13 @@ START = 2  # which altitude the kite is at before the first hour
 
 def saved_policy(path: Path) -> str:
     """Judge the policy on half a year of the site's wind, and save it as one would fly it from now on."""
-    result = run_backtest(bundled("history").between("2009-10-01", "2010-07-01"), plan=PLAN, site="North Sea")
-    site_policy(result).save(path)
+    wind = hc.wind.bundled("history").between("2009-10-01", "2010-07-01")
+    result = hc.wind.run_backtest(wind, plan=PLAN, site="North Sea")
+    hc.wind.site_policy(result).save(path)
     return result.backtest.conclusion
 
 
-def forecast_of(wind: WindData, hour: int, random: np.random.Generator) -> dict[str, object]:
+def forecast_of(wind: hc.wind.WindData, hour: int, random: np.random.Generator) -> dict[str, object]:
     """The wind of the next hours, as a weather model might say it now."""
     coming = wind.between(wind.time[hour], wind.time[min(hour + FORECAST_HOURS + 1, len(wind) - 1)])
     said = coming.forecast(HEIGHTS)
@@ -56,7 +54,7 @@ def forecast_of(wind: WindData, hour: int, random: np.random.Generator) -> dict[
     return {**said, "std": (0.2 + 0.15 * np.sqrt(np.arange(len(coming)))).tolist()}
 
 
-def fly(kite: hc.RemoteController, policy: hc.Policy, wind: WindData, hours: int) -> tuple[float, float]:
+def fly(kite: hc.RemoteController, policy: hc.Policy, wind: hc.wind.WindData, hours: int) -> tuple[float, float]:
     """Fly by the service's decisions; returns what was made, and what staying at the first altitude would have made."""
     random, altitudes = np.random.default_rng(0), policy.problem.actions[:, 0]
     speed = wind.at(altitudes)  # what only this simulation knows
@@ -122,7 +120,7 @@ def main() -> None:
         url = given.url or stack.enter_context(service(Path(folder) / "data"))
         with hc.connect(url) as remote:
             kite = remote.create_from_file(file, given.name, start_index=START, limits={"min_dwell": 2})
-            net, stayed = fly(kite, policy, bundled("test"), given.hours)
+            net, stayed = fly(kite, policy, hc.wind.bundled("test"), given.hours)
             state = kite.state()
             print(f"{given.hours} hours: {net:,.0f} kWh made, less what moving cost; staying: {stayed:,.0f} kWh")
             estimate = state["estimate"]["against_staying"]

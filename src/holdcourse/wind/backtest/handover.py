@@ -37,10 +37,19 @@ def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool 
     Parameters
     ----------
     name
-        Which of its policies; default the one that its answer is about.
+        Name of one of its policies; default: the policy that its answer is about.
     as_judged
-        The very one that was flown, which knows the history only; default: what one would fly from now on, which has
-        also learned from the period on which it was judged.
+        Return exactly the policy that was flown, which knows only the history; default: the policy to fly from now
+        on, which has also learned from the period on which it was judged.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> plan = hc.wind.Plan(count=4, end="2010-07-08", policies=("fixed", "gp-md"), what_if=())
+    >>> result = hc.wind.run_backtest(hc.wind.bundled("test"), hc.wind.bundled("history"), plan)
+    >>> policy = hc.wind.site_policy(result)  # policy.save("site.policy") writes it to a file
+    >>> policy.name
+    'GP-MD'
     """
     flown = result.backtest
     if name is None:

@@ -334,25 +334,25 @@ def run_backtest(
     wind
         Wind data, or the file or files of one site.
     history
-        Wind before the test period, to choose the fixed altitude and the prior on. By default what the data hold
-        before `plan.begin`; without that, its first quarter.
+        Wind before the test period, from which the fixed altitude and the prior are chosen. Default: the data before
+        `plan.begin`; without `plan.begin`, the first quarter of the data.
     plan
-        What to fly.
+        Altitudes, machine, price of moving, period and policies.
     site
-        How to call it; default what the data say.
+        Name of the site; default: the name in the data.
     progress
         Called before each flight.
     processes
-        2: other prices of moving are flown in a copy of this process, where the system has a second core. The result
-        is the same.
+        With 2, the other prices of moving are flown in a copy of this process, if the system has a second core. The
+        result is the same.
     loading
         Options of `load`, such as lat and lon.
 
     Examples
     --------
-    >>> from holdcourse.wind import bundled
-    >>> plan = Plan(low=50, high=500, count=5, end="2010-09-01", policies=("fixed", "cgp-lcb"), what_if=())
-    >>> result = run_backtest(bundled("test"), bundled("history"), plan)
+    >>> import holdcourse as hc
+    >>> plan = hc.wind.Plan(count=5, end="2010-09-01", policies=("fixed", "cgp-lcb"), what_if=())
+    >>> result = hc.wind.run_backtest(hc.wind.bundled("test"), hc.wind.bundled("history"), plan)
     >>> result.backtest.verdict in ("yes", "no", "undecided")
     True
     """

@@ -132,14 +132,14 @@ Maker: TypeAlias = Callable[[Setting], hc.Policy]
 def register(
     name: str, *, context: Literal["hour", "time"] = "hour", on_request: bool = False
 ) -> Callable[[Maker], Maker]:
-    """Add a policy to every backtest, under this name: an entry of the table of policies.
+    """Add a policy of your own to wind backtests, under this name; used as a decorator.
 
     Parameters
     ----------
     context
-        What it is shown: the hour of the day, as in the paper, or the time in hours since 1970.
+        What the policy is shown: the hour of the day, as in the paper, or the time in hours since 1970.
     on_request
-        Fly it only where it is asked for by name.
+        Fly the policy only if a plan names it.
     """
 
     def add(maker: Maker) -> Maker:
