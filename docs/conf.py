@@ -57,6 +57,7 @@ html_title = "holdcourse"
 html_favicon = "../src/holdcourse/service/page/icon.svg"
 html_search_scorer = str(Path(__file__).parent / "search.js")
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["holdcourse.css"]
 nitpicky = False
 smartquotes = False  # or `--option` in the help of commands would get a dash
@@ -142,15 +143,17 @@ class Search(SearchEnglish):
 
 
 def mark_cells(app: Any, doctree: Any, docname: str) -> None:
-    """Mark two kinds of cells for the style sheet.
+    """Mark three kinds of cells for the style sheet.
 
-    Short cells with a number keep the number and its unit on one line. Sentences in a table of many columns keep
-    lines that one can read.
+    Short cells with a number keep the number and its unit on one line, and a gain its interval. Sentences in a table of
+    many columns keep lines that one can read.
     """
     for table in doctree.findall(nodes.tgroup):
         for cell in table.findall(nodes.entry):
             words = cell.astext()
-            if len(words) <= 14 and re.search(r"\d", words):
+            if re.fullmatch(r"\S+ % \(\S+ to \S+\)", words):
+                cell["classes"].append("interval")
+            elif len(words) <= 14 and re.search(r"\d", words):
                 cell["classes"].append("figure")
             elif len(words) >= 50 and table["cols"] >= 4:
                 cell["classes"].append("words")
@@ -208,10 +211,37 @@ def keep_options(app: Any, pagename: str, templatename: str, context: dict[str, 
     context["body"] = re.sub(r'<span class="pre">(?=[^<]{1,28}</span>)(?=[^<]*-)', '<span class="pre whole">', body)
 
 
+def of_property(self: Any) -> list[str]:
+    """Return what is said of a property.
+
+    What stands before a colon in its first line is not its type, and its examples are not a section of the page.
+    """
+    text = "\n".join(self._dedent(self._consume_to_end()))
+    return re.sub(r"^(\w+)\n-+$", r".. rubric:: \1\n", text, flags=re.MULTILINE).split("\n")
+
+
+def module_link(app: Any, env: Any, node: Any, words: Any) -> Any:
+    """A module that the package exports, such as `hc.rules`: the link leads to where its names are described."""
+    name = node.get("reftarget", "").removeprefix("holdcourse.")
+    if node.get("refdomain") != "py" or name not in holdcourse._MODULES:
+        return None
+    target = f"holdcourse.{holdcourse._MODULES[name]}"
+    return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, words)
+
+
+def break_contents(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """The narrow column of contents breaks addresses and names after their points, and options not at all."""
+
+    def breaks(text: re.Match[str]) -> str:
+        joined = re.sub(r"(?<=[\w}])([./])(?=[\w{])", r"\1<wbr>", text[0])
+        return re.sub(r"--[\w-]+", r'<span class="whole">\g<0></span>', joined)
+
+    context["toc"] = re.sub(r"(?<=>)[^<]+", breaks, context.get("toc", ""))
+
+
 def setup(app: Any) -> None:
     """Make the role, the formulas and the pages written from the code known."""
-    # Otherwise what stands before a colon in a property's first line would be taken for its type.
-    GoogleDocstring._parse_attribute_docstring = lambda self: self._dedent(self._consume_to_end())
+    GoogleDocstring._parse_attribute_docstring = of_property
     app.add_role("public", Public())
     app.add_search_language(Search)
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
@@ -222,3 +252,5 @@ def setup(app: Any) -> None:
     app.connect("html-page-context", keep_options)
     app.connect("html-page-context", wrap_sentences)
     app.connect("html-page-context", open_pictures)
+    app.connect("html-page-context", break_contents)
+    app.connect("missing-reference", module_link)

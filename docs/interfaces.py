@@ -24,8 +24,16 @@ METHODS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete
 def options(text: str) -> str:
     """Return a text with its options as code: `--out` stays on one line."""
     parts = text.split("`")
-    parts[::2] = [re.sub(r"(?<![\w-])--[a-z][a-z-]*\b", r"`\g<0>`", part) for part in parts[::2]]
+    command = rf"holdcourse (?:{'|'.join(root.COMMANDS)})(?: --[a-z-]+)+|(?<![\w-])--[a-z][a-z-]*\b"
+    parts[::2] = [re.sub(command, r"`\g<0>`", part) for part in parts[::2]]
     return "`".join(parts)
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Return a table without the columns in which nothing is written."""
+    kept = [k for k in range(len(head)) if any(row[k] for row in rows)]
+    lines = [[line[k] for k in kept] for line in (head, tuple("---" for _ in head), *rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def plain(text: str) -> str:
@@ -44,26 +52,27 @@ def help_text(text: str) -> Iterator[str]:
         yield "```sh\n" + "\n".join(examples) + "\n```"
 
 
-def parameters(command: Any) -> Iterator[str]:
-    """Yield the rows of a table: what the command takes, in the order of its help."""
-    shown = [param for param in command.params if not getattr(param, "hidden", False)]
-    if shown:
-        yield "| option | meaning | default |\n|---|---|---|"
-    for param in shown:
+def parameters(command: Any) -> str:
+    """Return a table of what the command takes, in the order of its help."""
+    rows = []
+    for param in command.params:
+        if getattr(param, "hidden", False):
+            continue
         names = ", ".join(f"`{name}`" for name in [*param.opts, *param.secondary_opts])
         default = "needed" if param.required else ""
         if param.default not in (None, False, "", (), []) and not callable(param.default):
             default = f"`{getattr(param.default, 'value', param.default)}`"
-        yield f"| {names} | {plain(param.help or '')} | {default} |"
+        rows.append((names, plain(param.help or ""), default))
+    return table(("option", "meaning", "default"), rows) if rows else ""
 
 
 def command_section(name: str, command: Any, depth: int) -> Iterator[str]:
     """Yield the section of a command, and those of the commands that it groups."""
     yield f"{'#' * depth} holdcourse {name}"
     yield from help_text(command.help or "")
-    table = "\n".join(parameters(command))
-    if table:
-        yield table
+    taken = parameters(command)
+    if taken:
+        yield taken
     for inner, found in getattr(command, "commands", {}).items():
         yield from command_section(f"{name} {inner}", found, depth + 1)
 
@@ -71,7 +80,7 @@ def command_section(name: str, command: Any, depth: int) -> Iterator[str]:
 def commands() -> str:
     """Return the reference of the command line, by the panels of `holdcourse --help`."""
     group: Any = typer.main.get_command(root.app)
-    parts: list[str] = []
+    parts: list[str] = ["## Options of `holdcourse` itself", parameters(group)]
     for panel in (root.SITE, root.RUNNING, root.RESEARCH):
         parts.append(f"## {panel}")
         for name, listed in root.COMMANDS.items():
@@ -107,11 +116,13 @@ def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
     yield about.get("description") or about["summary"] + "."
     given = [one for one in about.get("parameters", []) if one["in"] != "path" and one["name"] != KEY]
     if given:
-        rows = [
-            f"| `{one['name']}` ({one['in']}) | {type_of(one['schema'])} | {plain(one.get('description', ''))} |"
-            for one in given
-        ]
-        yield "\n".join(["| parameter | type | meaning |\n|---|---|---|", *rows])
+        yield table(
+            ("parameter", "type", "meaning"),
+            [
+                (f"`{one['name']}` ({one['in']})", type_of(one["schema"]), plain(one.get("description", "")))
+                for one in given
+            ],
+        )
     for kind, body in about.get("requestBody", {}).get("content", {}).items():
         yield f"The body: {type_of(body.get('schema', {}))} (`{kind}`)."
     for status, answer in about["responses"].items():
@@ -125,6 +136,12 @@ def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
         yield f"May be refused with {', '.join(refused)}."
 
 
+def meaning(schema: dict[str, Any]) -> str:
+    """Return what is said of a field, or else of one of the kinds of value that it may have."""
+    said = (one.get("description", "") for one in (schema, *schema.get("anyOf", [])))
+    return next(filter(None, said), "")
+
+
 def model(name: str, about: dict[str, Any]) -> Iterator[str]:
     """Yield the section of what a body or an answer holds."""
     yield f"### {name}"
@@ -132,11 +149,11 @@ def model(name: str, about: dict[str, Any]) -> Iterator[str]:
         yield about["description"]
     needed = set(about.get("required", []))
     rows = [
-        f"| `{field}`{' (needed)' if field in needed else ''} | {type_of(one)} | {plain(one.get('description', ''))} |"
+        (f"`{field}`{' (needed)' if field in needed else ''}", type_of(one), plain(meaning(one)))
         for field, one in about.get("properties", {}).items()
     ]
     if rows:
-        yield "\n".join(["| field | type | meaning |\n|---|---|---|", *rows])
+        yield table(("field", "type", "meaning"), rows)
 
 
 def http() -> str:
@@ -165,15 +182,18 @@ def evidence() -> str:
     rows = ["| what | measured | how | stated in |\n|---|---|---|---|"]
     found = [page for page in sorted(docs.rglob("*.md")) if not {"_build", "decisions"} & set(page.parts)]
     pages = {page.relative_to(docs).as_posix(): page.read_text(encoding="utf-8") for page in found}
+    titles = {name: text.removeprefix("# ").partition("\n")[0] for name, text in pages.items()}
     for group, about in json.loads((docs / "evidence.json").read_text(encoding="utf-8")).items():
         stated = [name for name, text in pages.items() if f"<!-- {group}: " in text]
         reports = [name.removeprefix("docs/") for name in about.get("reports", ())]
-        links = ", ".join(f"[{Path(name).stem}]({name})" for name in sorted({*stated, *reports}))
-        stamps = {
-            (kept.get("date", about["date"]), kept.get("commit", about.get("commit", "")))
-            for kept in about["values"].values()
-        }
-        day = ", ".join(f"{when} {commit}".strip() for when, commit in sorted(stamps)) or about["date"]
+        links = ", ".join(f"[{titles[name]}]({name})" for name in sorted({*stated, *reports}))
+        stamps: dict[str, set[str]] = {}
+        for kept in about["values"].values():
+            stamps.setdefault(kept.get("date", about["date"]), set()).add(kept.get("commit", about.get("commit", "")))
+        day = ", ".join(
+            f"{when} ({', '.join(named)})" if (named := sorted(filter(None, commits))) else when
+            for when, commits in sorted(stamps.items() or {about["date"]: set()}.items())
+        )
         day = day.replace("-", "\N{NON-BREAKING HYPHEN}")
         rows.append(f"| {about['about']} | {day} | `{about['command']}` | {links} |")
     return "\n".join(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import pkgutil
@@ -64,6 +65,18 @@ def test_every_public_name_is_in_the_reference(name):
     assert re.search(described, REFERENCE, re.MULTILINE), f"no page of docs/reference describes holdcourse.{name}"
     listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     assert re.search(rf"^   {name}$", listed, re.MULTILINE), f"docs/reference/index.md does not list {name}"
+
+
+def test_what_stands_below_the_parameters_is_parameters():
+    """The reference takes every line there for a parameter: sentences belong before them, examples under a heading."""
+    section = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+$|\Z)", re.DOTALL | re.MULTILINE)
+    described = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for listed in section.findall((isinstance(node, described) and ast.get_docstring(node)) or ""):
+                lines = [line for line in listed.splitlines() if line and not line.startswith(" ")]
+                odd = [line for line in lines if not re.fullmatch(r"\*{0,2}\w+(, \*{0,2}\w+)*( : .*)?", line)]
+                assert not odd, f"{path.relative_to(SOURCE)}: {odd[0]!r} would be shown as a parameter"
 
 
 def test_every_module_is_in_the_architecture():

@@ -47,6 +47,8 @@ MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix t
 class Problem:
     """A finite set of actions with the cost of moving between them.
 
+    Units change no decision: they are shown, and what is given with a unit is converted to them.
+
     Parameters
     ----------
     actions
@@ -72,8 +74,6 @@ class Problem:
         Unit of costs, which is that of the measurements: "kWh", "EUR". Prices with other units are converted.
     context_names, context_units
         What the numbers of a context are called, and in which units they are.
-
-    Units change no decision: they are shown, and what is given with a unit is converted to them.
 
     Examples
     --------

@@ -98,6 +98,8 @@ class ArrayFleet:
     def ask(self, contexts: Any, allowed: Any = None, mask: Any = None) -> Any:
         """Decide the next round of every member, or of those in the mask; returns the settings by index, (count,).
 
+        Shapes are checked; values are not, since that would make the device wait.
+
         Parameters
         ----------
         contexts
@@ -106,8 +108,6 @@ class ArrayFleet:
             Which settings may be chosen: booleans, (count, n). At least one of each member must be.
         mask
             Which members are asked, (count,); default all. The others stay.
-
-        Shapes are checked; values are not, since that would make the device wait.
         """
         self._check(contexts, "contexts", (self.count,))
         may = None

@@ -39,6 +39,9 @@ class Controller:
     Threads may share a controller: they take turns. Forked processes may not. While it is open, a record belongs to one
     controller; other processes may read it and copy it.
 
+    Settings are named by value or label: one that the problem does not have is an error, and is never taken for an
+    index. An index, or an action, is a number 0..n-1.
+
     Parameters
     ----------
     policy
@@ -59,9 +62,6 @@ class Controller:
         Who is told how far the record has come; see `Witness`.
     start_index
         The setting before the first round by its index, instead of `start`.
-
-    Settings are named by value or label: one that the problem does not have is an error, and is never taken for an
-    index. An index, or an action, is a number 0..n-1.
 
     Examples
     --------

@@ -45,6 +45,9 @@ ROUNDING = 1e-9  # relative: settings such as linspace(60, 300, 25) are not exac
 class Limits:
     """What the machine may do; see the module's docstring.
 
+    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count. But the
+    start must be allowed and within `max_step`, or forced.
+
     Parameters
     ----------
     min_dwell
@@ -59,9 +62,6 @@ class Limits:
         Largest movement cost of one move.
     round_length
         How long a round is, in seconds or as text ("15 min"); needed where something else is given as a time.
-
-    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count. But the
-    start must be allowed and within `max_step`, or forced.
 
     Examples
     --------

@@ -260,11 +260,19 @@ def curve_family(
 
     Parameters
     ----------
-    altitudes, speed
-        Metres, (n,), and m/s, (k,), both rising.
+    altitudes
+        Altitudes in metres, rising, (n,).
+    speed
+        Wind speeds in m/s, rising, (k,).
     power
-        kW, (n, k); straight lines between the points.
+        Power in kW, (n, k); straight lines between the points.
+    cut_in, cut_out
+        Speeds below and above which the machine makes nothing; by default the first and the last speed.
+    name
+        Name of the machine, for reports.
 
+    Examples
+    --------
     >>> high = curve_family([100, 300], [4, 10, 25], [[0, 60, 60], [0, 50, 50]])
     >>> high.onto([100, 200]).power([10.0, 10.0]).tolist()
     [60.0, 55.0]

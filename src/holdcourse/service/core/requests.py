@@ -72,7 +72,7 @@ def _checked_name(name: str) -> str:
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 AS_WHOLE = BeforeValidator(whole_as_int)  # last, so that bounds are described
-Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS), AS_WHOLE]
+Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS, description="A setting by its index, counted from 0."), AS_WHOLE]
 Exact = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False, strict=True)]  # no true, no "8"
 Setting: TypeAlias = Annotated[
     Exact
@@ -91,7 +91,9 @@ Epoch = Annotated[
     AS_WHOLE,
 ]
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
-DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+DecisionId = Annotated[
+    str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"], description="`decision` in the answer to the ask.")
+]
 Words = Annotated[str, Field(max_length=200)]
 Label = Annotated[str, Field(max_length=200, pattern=r"\S")]  # one of blanks could be neither seen nor pressed
 Reason = Annotated[str, Field(max_length=500)]

@@ -23,7 +23,7 @@ from holdcourse.service.http.admission import (
     needs_scope,
     require_scope,
 )
-from holdcourse.service.http.jobs import AS_A_JOB, Prefer, verified
+from holdcourse.service.http.jobs import AS_A_JOB, Full, Prefer, verified
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.rounds import Key, reply
 
@@ -187,7 +187,7 @@ async def verify(
     controllers: TheControllers,
     by: TheCaller,
     request: Request,
-    full: bool | None = None,
+    full: Full = None,
     prefer: Prefer = "",
 ) -> Response:
     """Check that the record is complete; `full`, the default for short records, also repeats every call.

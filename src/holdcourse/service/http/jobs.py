@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
@@ -48,6 +48,7 @@ Prefer = Annotated[
         "for the job, and answer with its result if it ends in that time.",
     ),
 ]
+Full = Annotated[bool | None, Query(description="Whether to repeat every decision; left out: if the record is short.")]
 AS_A_JOB: dict[str, Any] = {"model": responses.JobAnswer, "description": "A job does this in the background."}
 LONGEST_WAIT_S = 30
 ANSWERS: dict[str, type[BaseModel]] = {
@@ -226,7 +227,7 @@ async def verify(
     controllers: TheControllers,
     by: TheCaller,
     request: Request,
-    full: bool | None = None,
+    full: Full = None,
     prefer: Prefer = "",
 ) -> Response:
     """Check that the record is complete; `full`, the default for short records, also repeats every decision.

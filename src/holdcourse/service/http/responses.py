@@ -20,7 +20,7 @@ Reason: TypeAlias = Literal["override", "observe", "trial"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are then negative gains.")]
 Limited = Annotated[Limit | None, Field(description="The limit that prevented what was wanted; null: none did.")]
 Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
-At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
+At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"], description="Time, in UTC.")]
 
 
 class Answer(BaseModel):

@@ -38,6 +38,9 @@ from holdcourse.service.http.rounds import Id, Key, reply, write_route
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+WithoutArchived = Annotated[bool, Query(description="Begin the new epoch without what archived epochs have measured.")]
+WithHistory = Annotated[bool, Query(description="Whether to include the measurements that it started from.")]
+Most = Annotated[int, Query(ge=1, le=1000, description="The most that one answer contains.")]
 router = APIRouter()
 
 LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
@@ -85,7 +88,7 @@ async def change(
     by: TheCaller,
     body: Annotated[requests.Changes, Depends(json_body(requests.Changes, MAX_LONG_BODY))],
     key: Key = None,
-    without_archived: bool = False,
+    without_archived: WithoutArchived = False,
 ) -> Response:
     """Change the settings. If decisions depend on them, a new epoch begins with every measurement so far.
 
@@ -107,7 +110,7 @@ async def retract(
     by: TheCaller,
     body: Annotated[requests.Retraction, Depends(json_body(requests.Retraction, SMALL))],
     key: Key = None,
-    without_archived: bool = False,
+    without_archived: WithoutArchived = False,
 ) -> Response:
     """Take a measurement back: it no longer counts. Sending the same request again changes nothing.
 
@@ -334,7 +337,7 @@ async def state(name: Id, controllers: TheControllers) -> Response:
 
 
 @read_route("config", responses.ConfigAnswer)
-async def config(name: Id, controllers: TheControllers, by: TheCaller, history: bool = False) -> Response:
+async def config(name: Id, controllers: TheControllers, by: TheCaller, history: WithHistory = False) -> Response:
     """The settings of a controller; with `history`, also the measurements that it started from."""
     hosted = await controllers.opened(name)
 
@@ -349,8 +352,8 @@ async def decisions(
     name: Id,
     controllers: TheControllers,
     by: TheCaller,
-    after: Annotated[int | None, Query(ge=-1, le=2**53)] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: Annotated[int | None, Query(ge=-1, le=2**53, description="Number of a round.")] = None,
+    limit: Most = 100,
 ) -> Response:
     """Rounds after round `after`, oldest first; without `after`, the newest rounds."""
     hosted = await controllers.opened(name)
@@ -400,7 +403,7 @@ async def audit(
     kind: Annotated[list[str] | None, Query(max_length=20, description="Kinds of change; left out: all.")] = None,
     who: Annotated[str | None, Query(max_length=200, description="A part of a name, or of a token's id.")] = None,
     before: Annotated[str | None, Query(max_length=40, description="`next` of the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Most = 100,
 ) -> Response:
     """Audit trail from the record: who changed what, when and why; newest first."""
     hosted = await controllers.opened(name)
@@ -417,7 +420,7 @@ async def journal(
     controllers: TheControllers,
     by: TheCaller,
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Most = 100,
 ) -> Response:
     """Journal of the service: controllers deleted, tokens made and revoked. For admins of all controllers."""
     require_scope(request, "admin", EVERYTHING)
