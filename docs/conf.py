@@ -133,6 +133,11 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
     source[0] = interfaces.fill(source[0], FROM_THE_CODE)
 
 
+def made_from_the_code(*about: Any) -> list[str]:
+    """The pages that are written from the code are always read again: their files do not change when it does."""
+    return ["evidence", "reference/commands", "reference/http"]
+
+
 class Search(SearchEnglish):
     """Finds `min_dwell` by its parts too."""
 
@@ -143,16 +148,18 @@ class Search(SearchEnglish):
 
 
 def mark_cells(app: Any, doctree: Any, docname: str) -> None:
-    """Mark three kinds of cells for the style sheet.
+    """Mark two kinds of cells for the style sheet, and keep intervals together.
 
-    Short cells with a number keep the number and its unit on one line, and a gain its interval. Sentences in a table of
-    many columns keep lines that one can read.
+    Short cells with a number keep the number and its unit on one line; if a gain has an interval, there is a line for
+    each. Sentences in a table of many columns keep lines that one can read.
     """
     for table in doctree.findall(nodes.tgroup):
         for cell in table.findall(nodes.entry):
             words = cell.astext()
             if re.fullmatch(r"\S+ % \(\S+ to \S+\)", words):
-                cell["classes"].append("interval")
+                for text in list(cell.findall(nodes.Text)):
+                    kept = re.sub(r" (?!\()", "\N{NO-BREAK SPACE}", text.astext())
+                    text.parent.replace(text, nodes.Text(kept))
             elif len(words) <= 14 and re.search(r"\d", words):
                 cell["classes"].append("figure")
             elif len(words) >= 50 and table["cols"] >= 4:
@@ -247,6 +254,7 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-process-docstring", mark_provisional)
+    app.connect("env-get-outdated", made_from_the_code)
     app.connect("source-read", fill)
     app.connect("doctree-resolved", mark_cells)
     app.connect("html-page-context", keep_options)

@@ -136,7 +136,9 @@ class LimitsGiven(Request):
         | Annotated[dict[Words, Step], Field(min_length=1, max_length=16)]
         | None
     ) = Field(None, description="Longest single move: `50`, `50 m`, one per axis, or by the name of an axis.")
-    max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = None
+    max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = Field(
+        None, description="Most moves in any `window`."
+    )
     window: Rounds | Amount | None = Field(None, description="Rounds, or a time such as `1 h`.")
     max_step_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
         None, description="Largest movement cost of a single move."
@@ -149,10 +151,12 @@ class LimitsGiven(Request):
 class GuardGiven(Request):
     """Go to a safe setting for a while when a measured cost is too high."""
 
-    threshold: Number
+    threshold: Number = Field(description="A measured cost above this sends the machine to the safe setting.")
     revert_to: Setting | None = None
     revert_to_index: Action | None = Field(None, description="The safe setting by its index, instead of `revert_to`.")
-    cool_down: Rounds | Amount = Guard.cool_down
+    cool_down: Rounds | Amount = Field(
+        Guard.cool_down, description="How long the machine stays there: rounds, or a time such as `6 h`."
+    )
 
     @model_validator(mode="after")
     def _check_setting(self) -> GuardGiven:
@@ -163,9 +167,11 @@ class GuardGiven(Request):
 class UnitsGiven(Request):
     """What the numbers are, for people who look at them."""
 
-    action: Words = ""
-    measurement: Words = ""
-    contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = None
+    action: Words = Field("", description="Unit of the settings.")
+    measurement: Words = Field("", description="Unit of what is measured.")
+    contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
+        None, description="Unit of each number of a context."
+    )
     cost: Words = Field("", description="Unit of sums, if it differs from that of the measurement.")
 
 
@@ -284,8 +290,10 @@ class KnobGiven(Request):
     values: Annotated[
         list[Exact | StrictBool | Annotated[str, Field(max_length=60)]], Field(min_length=1, max_length=MAX_ACTIONS)
     ] = Field(description="Numbers, or names: text, true and false.")
-    per_unit: Positive | Amount | None = None
-    per_step: Positive | Amount | Annotated[list[Positive], Field(max_length=MAX_ACTIONS)] | None = None
+    per_unit: Positive | Amount | None = Field(None, description="What a change by one unit costs.")
+    per_step: Positive | Amount | Annotated[list[Positive], Field(max_length=MAX_ACTIONS)] | None = Field(
+        None, description="What a change to the next value costs, or a list of what each of these steps costs."
+    )
     change: (
         Positive
         | Amount
@@ -295,7 +303,9 @@ class KnobGiven(Request):
     together: Words = Field(
         "", description="Knobs with the same word are changed together, and only the most expensive change is paid."
     )
-    ordered: bool | None = None
+    ordered: bool | None = Field(
+        None, description="Whether neighbours in the list are alike, for learning; null: as for `hc.knob`."
+    )
 
 
 class PolicyGiven(Request):
@@ -417,11 +427,11 @@ class Config(SettingsGiven):
         }
     )
 
-    id: Id
+    id: Id = Field(description="Name of the controller in addresses; it never changes.")
     start: Setting | None = Field(None, description="Where the machine is; null: at the first setting.")
     start_index: Action | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63), AS_WHOLE] = 0
-    mode: Mode = "act"
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="Seed of every random number."), AS_WHOLE] = 0
+    mode: Mode = Field("act", description="Who moves the machine: see the modes of a controller.")
     history: Annotated[list[tuple[Setting, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="Past measurements: [setting, context, measurement]."
     )
@@ -506,7 +516,7 @@ class AskGiven(Request):
         }
     )
 
-    context: Context = None
+    context: Context = Field(None, description="What is known before the decision, as numbers; null: nothing is.")
     time: Time | None = Field(None, description="Instead of a context, if contexts are times: ISO 8601 with a zone.")
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
@@ -518,7 +528,7 @@ class AskGiven(Request):
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
         | None,
         BeforeValidator(_check_length),
-    ] = None
+    ] = Field(None, description="Contexts of the next rounds, as far as they are known.")
     profiles: ProfileForecast | None = Field(None, description="Instead of `forecast`, for the wind policy.")
     within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
         None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
@@ -639,7 +649,7 @@ class OverrideGiven(Request):
 
     setting: Setting | None = None
     setting_index: Action | None = None
-    reason: Reason = ""
+    reason: Reason = Field("", description="Why, in words; it is recorded.")
     force: Force = False
 
     @model_validator(mode="after")
@@ -658,7 +668,7 @@ class ModeChange(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"mode": "advise", "reason": "first week"}]})
 
     mode: Mode
-    reason: Reason = ""
+    reason: Reason = Field("", description="Why, in words; it is recorded.")
 
 
 class Acknowledgement(Request):

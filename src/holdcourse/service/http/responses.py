@@ -144,17 +144,19 @@ class TrialAnswer(Answer):
 class DecisionAnswer(Answer):
     """What to do this round. `action` is what the machine is to do now, `proposed` what the policy would do."""
 
-    decision: str
-    round: int
-    episode: int
+    decision: str = Field(description="Id of the decision, which the tell needs.")
+    round: int = Field(description="Number of the round, counted from 0.")
+    episode: int = Field(description="Number of the episode, counted from 0.")
     epoch: int = Field(description="Epoch whose numbering the actions use.")
-    mode: Mode
+    mode: Mode = Field(description="Who moves the machine: see the modes of a controller.")
     act: bool = Field(description="Whether the caller should move the machine to `action`.")
-    action: int
-    value: Value
-    proposed: int | None
-    proposed_value: Value | None
-    probabilities: list[float] | None
+    action: int = Field(description="What the machine is to do now, by its index.")
+    value: Value = Field(description="What the machine is to do now: the setting of `action`.")
+    proposed: int | None = Field(description="What the policy would do, by its index; null in mode `observe`.")
+    proposed_value: Value | None = Field(description="What the policy would do: the setting of `proposed`.")
+    probabilities: list[float] | None = Field(
+        description="How probable each setting was; null in mode `observe`, and for a decision of an earlier epoch."
+    )
     expected_cost: float | None = Field(
         description="Service cost that the model expects at `action`; if gains are measured, the negative gain."
     )
@@ -171,9 +173,9 @@ class DecisionAnswer(Answer):
 class Told(Answer):
     """What was told: the measurement, and the setting that ran."""
 
-    measurement: float | None
-    applied: Value
-    applied_index: int
+    measurement: float | None = Field(description="What was measured; null: nothing was.")
+    applied: Value = Field(description="Setting that ran.")
+    applied_index: int = Field(description="Its index.")
 
 
 class Author(Answer):
@@ -196,7 +198,7 @@ class Alarm(Answer):
 
     at: At
     kind: Literal["stale", "silent", "clock", "calibration", "sensor", "reading", "notification"]
-    message: str
+    message: str = Field(description="What is wrong and what to do, for people.")
     cleared_at: At | None
     acknowledged: Acknowledged | None = Field(None, description="Null: nobody has said that they saw it.")
 
