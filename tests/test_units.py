@@ -76,7 +76,7 @@ def test_prices_in_other_units():
     ):
         with pytest.raises(InvalidInput, match=words):
             price(wrong).in_units("kWh", "m", "scale")
-    with pytest.raises(InvalidInput, match="fixed_cost is paid for each m.* change; give such a price as scale="):
+    with pytest.raises(InvalidInput, match=r"fixed_cost is paid for each m.* change; give such a price as scale="):
         price("2 kWh/m").in_units("kWh", "change", "fixed_cost")
 
 
