@@ -86,7 +86,7 @@ def read_times(
     aware = [moment.tzinfo is not None for moment in parsed]
     if all(aware):
         seconds = [_seconds(moment, row, place) for row, moment in enumerate(parsed)]
-        needless = "" if timezone is None else f" (timezone={timezone} was not needed)"
+        needless = "" if timezone is None else f" (timezone={timezone} was not needed to read them)"
         return _as_times(seconds), f"times have a zone{needless}; they are shown in UTC"
     if any(aware):
         row = aware.index(not aware[0])
