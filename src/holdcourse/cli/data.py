@@ -257,7 +257,7 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
     if found.settings and found.costs and found.contexts:
         time = f" --time {_quoted(','.join(found.time))}" if found.time else ""
         named = found.contexts[:2]
-        named = named if any("," in name for name in named) else [", ".join(named)]  # commas separate names
+        named = named if any("," in name for name in named) else (", ".join(named),)  # commas separate names
         context = " ".join(f"--context {_quoted(name)}" for name in named)
         asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} {context}"
         console.print(
