@@ -261,7 +261,7 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         context = " ".join(f"--context {_quoted(name)}" for name in named)
         asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} {context}"
         console.print(
-            "\nIf these are what they seem, add what a change costs, --move-cost or --fixed-cost, and run:\n"
+            "\nIf these are what they seem, add what a change costs with --move-cost and --fixed-cost, and run:\n"
             f"holdcourse backtest --log {_quoted(given)}{escape(time)}{escape(options)} {escape(asked)}",
             soft_wrap=True,
         )
