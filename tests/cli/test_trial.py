@@ -75,7 +75,7 @@ def test_a_plan_on_the_screen(run, monkeypatch):
         (("plant.policy", "--wind", "demo"), "does not measure wind speeds"),
         (
             ("plant.policy", "--log", "plant.csv", *COLUMNS),
-            "contains 2, which is not one of the settings to choose from, 0, 1; give",
+            "=2.0 is not a setting; .*, or leave out the policy",
         ),
         (("--log", "plant.csv", *WITHOUT_TIME), "--hours 1, or --time with the name of the column"),
         (("--wind", "demo", "--gain", "0"), "gain must be above 0"),

@@ -23,7 +23,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.problem import Problem
-from holdcourse.movement.settings import TOLERANCE
+from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table, checked_separator
 from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
@@ -45,7 +45,6 @@ SENTINELS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 99
 FAR = 10.0  # interquartile ranges from the median: such a number is told
 LAG = re.compile(r"(.+?)\s*@\s*-\s*(\d+)\s*(min|h|d)?")
 WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([^\d\s]+)")  # a number and its unit in one cell
-MOST_NAMED = 8  # settings in an error
 FEW_STEPS, SLACK = 10.0, 0.1  # lags of fewer readings are whole ones, give or take this
 SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -168,32 +167,12 @@ class Readings:
     def about(self, problem: Problem) -> History:
         """Return the rows in the actions of a problem, which may have more settings than ran, and in another order."""
         values = self.values if isinstance(self.values, list) else self.values.tolist()
-        places = [_place_of(value, problem) for value in values]
-        if None in places:
-            settings = [problem.text(action) for action in range(min(problem.n, MOST_NAMED))]
-            more = f" and {problem.n - MOST_NAMED} more" if problem.n > MOST_NAMED else ""
-            ran = values[places.index(None)]
-            raise InvalidInput(
-                f"{self.label}: column {self.action!r} contains {ran if isinstance(ran, str) else f'{ran:g}'}, which "
-                f"is not one of the settings to choose from, {', '.join(settings)}{more}; give readings of these "
-                "settings, or make the problem from the readings"
-            )
+        places = [index_of(problem, value, f"readings: column {self.action!r}") for value in values]
         actions = np.array(places, dtype=np.int64)[self.history.actions]
         return History(actions, self.history.contexts, self.history.measurements)
 
     def __repr__(self) -> str:
         return f"Readings({self.label!r}, {len(self)} rows, {len(self.values)} settings, context={list(self.context)})"
-
-
-def _place_of(value: float | str, problem: Problem) -> int | None:
-    """Return the action that has a value as its name or coordinate; None if there is none."""
-    if problem.labels is not None and problem.has_coordinates and not isinstance(value, str):
-        same = np.flatnonzero((problem.actions == value).all(axis=1))
-        return int(same[0]) if len(same) == 1 else None
-    try:
-        return problem.index(value)
-    except InvalidInput:
-        return None
 
 
 def read_readings(

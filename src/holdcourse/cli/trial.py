@@ -215,7 +215,11 @@ def _plant_paths(
     if step is None:
         raise InvalidInput("say how long a round lasts: --hours 1, or --time with the name of the column of times")
     problem = readings.problem(scale=move_cost) if policy is None else policy.problem
-    history = readings.about(problem)
+    try:
+        history = readings.about(problem)
+    except InvalidInput as error:
+        remedy = "give the readings that the policy was made from, or leave out the policy"
+        raise InvalidInput(f"{error}; {remedy}") from None
     working.tell("fitting the readings", 0, 1)
     world = LoggedWorld.fit(problem, history, seed=seed)
     ours = hc.recommended(problem, history=history) if policy is None else policy
