@@ -62,6 +62,7 @@ _LIKE_A_UNIT = re.compile(
     r"(?:^|[^a-z])[a-zµ]{1,5}/(?:s|sec|second|min|minute|h|hr|hour)\b|\b(?:s|min|h|hr) ?-1\b|\*\*|[\^⁻]"
     r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
+_METRES_ONLY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*m(?:\s*agl)?\s*")  # Wind speed (100 m)
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
@@ -140,7 +141,8 @@ def _speed_column(index: int, name: str) -> Column | None:
     """Return a wind speed; height 0 where the name has none."""
     text = name.lower()
     unit = odd = None
-    for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", text):
+    brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", text)
+    for bracket in brackets:
         if set(re.findall(r"[a-z]+", re.sub(r"\d\s*-?min", "", bracket))) & _OTHER_QUANTITIES:  # 10 min is a length
             return None
         found = speed_unit_in(bracket)
@@ -150,6 +152,7 @@ def _speed_column(index: int, name: str) -> Column | None:
     text = re.sub(r"(?<=[ _])m[ _]s\b", "ms", text)
     words = re.findall(r"[a-z]+", text)
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
+    numbers = numbers or [match[1] for bracket in brackets if (match := _METRES_ONLY.fullmatch(bracket))]
     strange = [word for word in words if word not in _SPEED_WORDS | _PLAIN_WORDS | _UNIT_WORDS]
     if strange or len(numbers) > 1 or not set(words) & _SPEED_WORDS:
         return None
