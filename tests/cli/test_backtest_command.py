@@ -197,7 +197,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--lat", "50"), "every site needs both --lat and --lon"),
         (("west.csv", "--currency", "EUR"), "needs a price of energy; give --price too"),
         (("west.csv", "--price", "1", "--currency", "far too long a name"), "a short name such as EUR"),
-        (("west.csv", "--forecasts", "west.csv"), "needs a column time, and a column issued"),
+        (("west.csv", "--forecasts", "west.csv"), "needs a column time, and either issued or lead"),
         (("west.csv", "--forecasts", "west.csv", "--forecast-error", "1,2"), "leave one out"),
         (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
         (("west.csv", "east.csv", "--each", "--history", "west.csv"), "every file needs its own history"),
