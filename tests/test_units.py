@@ -72,11 +72,11 @@ def test_prices_in_other_units():
     for wrong, words in (
         ("2 EUR/m", "scale is in EUR, which cannot be converted to kWh"),
         ("2 kWh/h", "scale is in h, which cannot be converted to m"),
-        ("2 kWh per change", "scale is paid for each change, but must be for each m"),
+        ("2 kWh per change", "scale is paid for each change, but must be for each m; give such a price as fixed_cost="),
     ):
         with pytest.raises(InvalidInput, match=words):
             price(wrong).in_units("kWh", "m", "scale")
-    with pytest.raises(InvalidInput, match="fixed_cost is paid for each m, but must be for each change"):
+    with pytest.raises(InvalidInput, match=r"fixed_cost is paid for each m.* change; give such a price as scale="):
         price("2 kWh/m").in_units("kWh", "change", "fixed_cost")
 
 

@@ -97,7 +97,9 @@ class Price:
         if self.per == per or "change" in (self.per, per):
             if self.per != per:
                 paid = "each change" if self.per == "change" else f"each {self.per}"
-                raise InvalidInput(f"{what} is paid for {paid}, but must be for each {per}")
+                other = {"scale": "fixed_cost", "fixed_cost": "scale"}.get(what)
+                remedy = f"; give such a price as {other}=" if other else ""
+                raise InvalidInput(f"{what} is paid for {paid}, but must be for each {per}{remedy}")
             return amount
         return amount / factor(self.per, per, what)
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdcourse.backtest import plant as plant_backtest
 from holdcourse.backtest.evidence import Interval, Support
-from holdcourse.backtest.plant import Line, PlantBacktest, Value, in_percent
+from holdcourse.backtest.plant import AS_RUN, Line, PlantBacktest, Value, backtest_plant, in_percent
 from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.plant_backtest import backtest_log
 from holdcourse.errors import HoldcourseError, InvalidInput
@@ -377,3 +377,25 @@ def test_warnings_of_a_fit_name_the_contexts():
     assert told == "The fit ends at a bound: length scale of hour (sine) = 60 (upper)."
     assert names("at a bound: context length scale = 3", ["load"]) == "At a bound: length scale of load = 3."
     assert names("at a bound: context length scale = 3", []) == "At a bound: context length scale = 3."
+
+
+def test_a_problem_of_ones_own_may_have_more_settings_in_any_order():
+    rng = np.random.default_rng(0)
+    load = 60 + 20 * np.sin(np.arange(120) * np.pi / 12)
+    setting = 6.0 + rng.integers(3, size=20).repeat(6)
+    cost = 50 + 9 * (setting - 4 - load / 20) ** 2
+    table = {"load": load, "setting": setting, "kWh": cost}
+    readings = read_readings(table, action="setting", cost="kWh", context="load")
+    for values in ([9.0, 8.0, 7.0, 6.0], [7.0, 6.0, 8.0]):
+        problem = Problem(values, scale=0.5)
+        found = backtest_plant(problem, readings, ("cgp-lcb",))
+        ran = found.taken[AS_RUN]
+        np.testing.assert_array_equal(problem.actions[ran, 0], setting)
+        np.testing.assert_array_equal(found.world.readings.measurements, cost)
+    named = read_readings(
+        table | {"setting": [f"s{k:g}" for k in setting]}, action="setting", cost="kWh", context="load"
+    )
+    swapped = Problem(None, 1.0 - np.eye(3), labels=["s8", "s7", "s6"])
+    assert [swapped.value(action) for action in named.about(swapped).actions] == [f"s{k:g}" for k in setting]
+    with pytest.raises(InvalidInput, match=r"readings: column 'setting'=8.0 is not a setting; the nearest"):
+        backtest_plant(Problem([6.0, 7.0]), readings, ("cgp-lcb",))

@@ -536,3 +536,16 @@ def test_data_info_prints_a_command_that_reads_the_file_in_the_same_way(tmp_path
     assert command[:4] == ["holdcourse", "backtest", "--log", str(path)]
     assert command[4:12] == ["--time", "time", *zoned, "--missing", "-9999"]
     assert {"--action", "--cost", "--context"} <= set(command)
+
+
+def test_the_command_of_data_info_reads_names_with_commas(tmp_path):
+    from typer.testing import CliRunner
+
+    from holdcourse.cli.root import app
+
+    rows = "".join(f"{k % 19}.5;{k % 17}.5;{6 + k // 5 % 3};{10 + k}.1\n" for k in range(72))
+    path = plant(tmp_path, "outdoor, mean;load;set-point;power [kW]\n" + rows, "p.csv")
+    command = shlex.split(CliRunner().invoke(app, ["data", "info", str(path)]).output.splitlines()[-1])
+    given = [command[place + 1] for place, word in enumerate(command) if word == "--context"]
+    assert hc.read_readings(path, action="set-point", cost="power", context=given).context == tuple(given)
+    assert given == ["outdoor, mean", "load"]

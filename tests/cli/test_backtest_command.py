@@ -197,7 +197,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--lat", "50"), "every site needs both --lat and --lon"),
         (("west.csv", "--currency", "EUR"), "needs a price of energy; give --price too"),
         (("west.csv", "--price", "1", "--currency", "far too long a name"), "a short name such as EUR"),
-        (("west.csv", "--forecasts", "west.csv"), "needs a column time, and a column issued"),
+        (("west.csv", "--forecasts", "west.csv"), "needs a column time, and either issued or lead"),
         (("west.csv", "--forecasts", "west.csv", "--forecast-error", "1,2"), "leave one out"),
         (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
         (("west.csv", "east.csv", "--each", "--history", "west.csv"), "every file needs its own history"),
@@ -268,7 +268,7 @@ def test_help_has_examples_and_every_default(run):
 
 def test_a_zone_that_is_not_needed_is_said(run, wind):
     done = run("backtest", "west.csv", *POLICIES, "--timezone", "Europe/Oslo", "--json")
-    assert "times have a zone (--timezone Europe/Oslo was not needed); they are shown in UTC" in done.stdout
+    assert "times have a zone (--timezone Europe/Oslo was not needed to read them); they are shown" in done.stdout
 
 
 def test_without_matplotlib(run, wind, monkeypatch):

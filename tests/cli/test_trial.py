@@ -45,6 +45,16 @@ def test_a_plan_from_readings(run, readings, tmp_path):
     assert all((tmp_path / path).stat().st_size > 5000 for path in found["pictures"])
 
 
+def test_a_plan_for_a_policy_between_names(run, readings, tmp_path):
+    path = tmp_path / readings
+    rows = [row.split(",") for row in path.read_text().splitlines()]
+    path.write_text("\n".join(",".join([row[0], f"mode {row[1]}", *row[2:]]) for row in rows).replace("mode s", "s"))
+    names = [f"mode {k}" for k in (2, 0, 1)]
+    hc.gp_md(hc.Problem(None, 0.1 * (1 - np.eye(3)), labels=names)).save(tmp_path / "plant.policy")
+    asked = ("trial", "plan", "plant.policy", "--log", readings, *COLUMNS, "--gain", "4", "--blocks", "2")
+    assert json.loads(run(*asked, "--baseline", "mode 1", "--rehearsals", "0", "--json").stdout)["block"] == 2
+
+
 def test_a_plan_on_the_screen(run, monkeypatch):
     rng = np.random.default_rng(1)
     paths = Paths(10 + rng.normal(size=400), 10.5 + rng.normal(size=400), np.zeros(400), np.zeros(400))
@@ -63,7 +73,10 @@ def test_a_plan_on_the_screen(run, monkeypatch):
         (("--wind", "demo", "--blocks", "a"), "--blocks takes lengths in rounds such as 2,4,8, got 'a'"),
         (("--wind", "demo", "--baseline", "100"), "without a policy file, the baseline"),
         (("plant.policy", "--wind", "demo"), "does not measure wind speeds"),
-        (("plant.policy", "--log", "plant.csv", *COLUMNS), "the policy chooses among"),
+        (
+            ("plant.policy", "--log", "plant.csv", *COLUMNS),
+            "=2.0 is not a setting; .*, or leave out the policy",
+        ),
         (("--log", "plant.csv", *WITHOUT_TIME), "--hours 1, or --time with the name of the column"),
         (("--wind", "demo", "--gain", "0"), "gain must be above 0"),
         (("--wind", "demo", "--hours", "0"), "hours must be above 0"),

@@ -426,6 +426,8 @@ def test_a_day_above_twelve_settles_the_order():
         ("local time UTC+01", "2021-06-01T11:00:00"),
         ("time_utc\u22122", "2021-06-01T14:00:00"),
         ("Time (Etc/GMT-1)", "2021-06-01T11:00:00"),  # whose signs are the other way round
+        *((f"Time (UTC+5{half})", "2021-06-01T06:30:00") for half in (":30", "30", ".5", ",5", ".30")),
+        ("Time (UTC-9.75)", "2021-06-01T21:45:00"),
         ("Time (UTC)", "2021-06-01T12:00:00"),
         ("time_utc-10min", "2021-06-01T12:00:00"),
         ("utc-2020", "2021-06-01T12:00:00"),
@@ -437,6 +439,15 @@ def test_an_offset_in_the_heading_is_the_zone(heading, expected):
     assert ("times read as UTC" if expected[11:13] != "12" else "times are UTC, as the file says") in note
     given, _ = read_times(["2021-06-01 12:00"], heading, "plant.csv", timezone="UTC")
     assert str(given[0]) == "2021-06-01T12:00:00"
+
+
+@pytest.mark.parametrize("given", [{}, {"timezone": "Europe/Oslo"}, {"column": "Time (UTC+1)"}])
+@pytest.mark.parametrize("zone", [" UTC", " Z", " +0000 UTC"])
+def test_times_that_end_in_utc_have_their_zone(zone, given):
+    cells = [f"2021-10-31 {clock}{zone}" for clock in ("01:00", "02:00", "02:00", "03:00")]
+    times, note = read_times(cells, label="plant.csv", **{"column": "time", **given})
+    assert [str(time)[11:13] for time in times] == ["01", "02", "02", "03"]
+    assert "times have a zone" in note
 
 
 @pytest.mark.parametrize(

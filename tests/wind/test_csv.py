@@ -447,3 +447,18 @@ def test_rows_that_have_one_time_and_several_winds_are_refused(tmp_path: Path, h
         assert (load(written(tmp_path, same)).speed == 5).all()
     if "height" in header:
         assert "10 rows with the time and height of an earlier row were dropped" in load(written(tmp_path, same)).notes
+
+
+@pytest.mark.parametrize("code", ["-999.0", "-9999.9", "999.0", "-99.99", "99.9"])
+def test_codes_with_a_point_say_nothing_of_the_decimal_sign(tmp_path: Path, code: str) -> None:
+    cells = ("00:00;5,25;6,5", f"01:00;5,5;{code}", f"02:00;{code};6,25", "03:00;5;6")
+    text = "time;ws_10m [m/s];ws_100m [m/s]\n" + "".join(f"2020-06-01 {row}\n" for row in cells)
+    data = load(written(tmp_path, text), max_missing=0.5)
+    np.testing.assert_array_equal(data.speed, [[5.25, 6.5], [5.5, np.nan], [np.nan, 6.25], [5.0, 6.0]])
+    assert any(note.startswith("2 speeds are codes for a missing number") for note in data.notes)
+
+
+def test_a_height_in_brackets_is_a_height(tmp_path: Path) -> None:
+    text = table("time,ws_10m,Wind speed (100 m) [m/s],ws [250m agl],ws_std (100 m)", "{time},5,6,7,1")
+    data = load(written(tmp_path, text))
+    assert (data.heights.tolist(), data.speed[0].tolist()) == ([10.0, 100.0, 250.0], [5.0, 6.0, 7.0])

@@ -173,3 +173,10 @@ def test_altitudes_in_feet_are_refused(tmp_path):
     path.write_text("speed (m/s),300 ft,600 ft\n3,0,0\n12,10,12\n25,10,12\n", encoding="utf-8")
     with pytest.raises(InvalidInput, match=r"'300 ft' and '600 ft' .* name the altitude of each column in metres"):
         read_curve(path)
+
+
+def test_a_comma_in_a_heading_says_nothing_of_the_numbers(tmp_path):
+    path = tmp_path / "mill.csv"
+    path.write_text("speed (m/s);power (kW) at 1,225 kg/m3\n4.000;10.000\n10.000;85.250\n25.000;85.250\n")
+    curve = read_curve(path)
+    assert curve.power(np.array([4.0, 10.0])) == pytest.approx([10.0, 85.25])

@@ -24,6 +24,7 @@ from holdcourse.wind import bundled
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.backtest.trace import planned_path
 from holdcourse.wind.report import page as page_module
+from holdcourse.wind.report import pictures
 from holdcourse.wind.report.page import page, write_report
 from holdcourse.wind.report.tables import look, worth_showing
 
@@ -238,3 +239,12 @@ def test_the_page_has_plans_and_a_calendar(planner_result):
     assert np.array_equal(planned, planner_result.backtest.flights["wind-planner"].plans.actions)
     assert 'id="calendar"' in html
     assert html.index('id="calendar"') < html.index('id="field"')  # the first chart
+
+
+def test_the_picture_says_how_many_days_it_shows(result):
+    found = result.backtest
+    hours = sum(found.lengths) - 120
+    gaps = replace(found, lengths=(*[120] * (hours // 120), 120 + hours % 120))
+    whole, parts = (pictures._altitudes(replace(result, backtest=each)) for each in (found, gaps))  # private: drawn
+    assert "(two weeks in which " in whole.get_suptitle()
+    assert "(5 days in which " in parts.get_suptitle()

@@ -286,7 +286,8 @@ def backtest_plant(
     Parameters
     ----------
     problem
-        The settings, and what moving between them costs: `Readings.problem`, or one of your own.
+        The settings, and what moving between them costs: `Readings.problem`, or one of your own that has the settings
+        of the readings.
     readings
         What ran at the plant and what was measured.
     policies
@@ -332,7 +333,7 @@ def backtest_plant(
     if isinstance(readings, Readings):
         context_names = readings.context if context_names is None else context_names
         step_hours = readings.step if step_hours is None else step_hours
-        readings = readings.history
+        readings = readings.about(problem)
     steps = _Steps(policies, progress)
     steps.begin("fitting a model")
     if len(readings) < FEWEST_ROWS:

@@ -23,7 +23,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.problem import Problem
-from holdcourse.movement.settings import TOLERANCE
+from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table, checked_separator
 from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
@@ -163,6 +163,13 @@ class Readings:
                 )
             return Problem(None, metric, labels=list(self.values), **options)
         return Problem(self.values, metric, scale=scale if isinstance(metric, str) else 1.0, **options)
+
+    def about(self, problem: Problem) -> History:
+        """Return the rows in the actions of a problem, which may have more settings than ran, and in another order."""
+        values = self.values if isinstance(self.values, list) else self.values.tolist()
+        places = [index_of(problem, value, f"readings: column {self.action!r}") for value in values]
+        actions = np.array(places, dtype=np.int64)[self.history.actions]
+        return History(actions, self.history.contexts, self.history.measurements)
 
     def __repr__(self) -> str:
         return f"Readings({self.label!r}, {len(self)} rows, {len(self.values)} settings, context={list(self.context)})"

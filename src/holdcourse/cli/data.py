@@ -256,10 +256,12 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         console.print(f"- {escape(note)}", soft_wrap=True, style="dim")
     if found.settings and found.costs and found.contexts:
         time = f" --time {_quoted(','.join(found.time))}" if found.time else ""
-        context = _quoted(", ".join(found.contexts[:2]))
-        asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} --context {context}"
+        named = found.contexts[:2]
+        named = named if any("," in name for name in named) else (", ".join(named),)  # commas separate names
+        context = " ".join(f"--context {_quoted(name)}" for name in named)
+        asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} {context}"
         console.print(
-            "\nIf these are what they seem, add --move-cost, what a change costs, and run:\n"
+            "\nIf these are what they seem, add what a change costs with --move-cost and --fixed-cost, and run:\n"
             f"holdcourse backtest --log {_quoted(given)}{escape(time)}{escape(options)} {escape(asked)}",
             soft_wrap=True,
         )

@@ -215,16 +215,15 @@ def _plant_paths(
     if step is None:
         raise InvalidInput("say how long a round lasts: --hours 1, or --time with the name of the column of times")
     problem = readings.problem(scale=move_cost) if policy is None else policy.problem
-    settings = [problem.value(k) for k in range(problem.n)]
-    if policy is not None and settings != [readings.problem(scale=1.0).value(k) for k in range(len(readings.values))]:
-        raise InvalidInput(
-            f"the policy chooses among {settings}, but the readings contain {list(readings.values)}; give the readings "
-            "that it was made from, or leave out the policy"
-        )
+    try:
+        history = readings.about(problem)
+    except InvalidInput as error:
+        remedy = "give the readings that the policy was made from, or leave out the policy"
+        raise InvalidInput(f"{error}; {remedy}") from None
     working.tell("fitting the readings", 0, 1)
-    world = LoggedWorld.fit(problem, readings.history, seed=seed)
-    ours = hc.recommended(problem, history=readings.history) if policy is None else policy
-    most = int(np.bincount(readings.history.actions).argmax())
+    world = LoggedWorld.fit(problem, history, seed=seed)
+    ours = hc.recommended(problem, history=history) if policy is None else policy
+    most = int(np.bincount(history.actions).argmax())
     theirs = hc.fixed_at(problem, setting_index=most) if baseline is None else hc.fixed_at(problem, _value(baseline))
     start = most if baseline is None else problem.index(_value(baseline))
     paths = run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell)

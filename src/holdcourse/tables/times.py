@@ -45,9 +45,11 @@ _LOCAL_WORDS = frozenset(("local", "lt", "lst", "cet", "cest", "met", "bst", "is
 _UTC_WORDS = frozenset(("utc", "gmt", "zulu", "z"))
 # An offset in a heading: Time (UTC+1), GMT-03:00; the 10 of "UTC-10min" is none. Signs of Etc/GMT-1 are the other way.
 _HEADING_OFFSET = re.compile(
-    r"(etc/|(?<![a-z/]))(?:utc|gmt)\s?([+\-\u2212])\s?((?:0?\d|1[0-4])(?::?[0-5]\d)?)(?!\d|\s*(?:min|sec|m\b|s\b))",
+    r"(etc/|(?<![a-z/]))(?:utc|gmt)\s?([+\-\u2212])\s?(0?\d|1[0-4])(?::?([0-5]\d)|[.,](5|50|75|30|45))?"
+    r"(?!\d|\s*(?:min|sec|m\b|s\b))",
     re.IGNORECASE,
 )
+_MINUTES = {"5": "30", "50": "30", "75": "45"}  # of UTC+5.5; UTC+5.30 has them as they are
 _END_OF_DAY = re.compile(r"(.*[ T])24(:00(?::00(?:\.0+)?)?)")  # 24:00 is the midnight that ends a day
 _YEARS = ("%Y", "%y", "%G", "%c", "%x", "%D", "%s")  # directives that tell a year
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
@@ -84,7 +86,7 @@ def read_times(
     aware = [moment.tzinfo is not None for moment in parsed]
     if all(aware):
         seconds = [_seconds(moment, row, place) for row, moment in enumerate(parsed)]
-        needless = "" if timezone is None else f" (timezone={timezone} was not needed)"
+        needless = "" if timezone is None else f" (timezone={timezone} was not needed to read them)"
         return _as_times(seconds), f"times have a zone{needless}; they are shown in UTC"
     if any(aware):
         row = aware.index(not aware[0])
@@ -179,7 +181,13 @@ def _iso(cells: Sequence[str]) -> list[datetime]:
     # A bare 2020 or 20200630 is more likely a number: only dashes or a T make it a date here.
     if not re.match(r"\d{4}-\d\d|\d{8}[T ]", cells[0]):
         raise ValueError
-    return [datetime.fromisoformat(cell.removesuffix(" UTC").removesuffix(" Z")) for cell in cells]
+    return [_from_iso(cell) for cell in cells]
+
+
+def _from_iso(cell: str) -> datetime:
+    plain = cell.removesuffix(" UTC").removesuffix(" Z")
+    moment = datetime.fromisoformat(plain)
+    return moment if plain == cell or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _is_iso(cell: str) -> bool:
@@ -247,13 +255,15 @@ def _by_format(cells: Sequence[str], form: str, place: Callable[[int], str], *, 
 def heading_zone(column: str) -> str | None:
     """Return the offset from UTC that the heading of a column of times names, or None.
 
-    >>> heading_zone("Time (UTC+1)"), heading_zone("time [UTC]")
-    ('UTC+1', None)
+    >>> heading_zone("Time (UTC+1)"), heading_zone("Time (UTC+5.5)"), heading_zone("time [UTC]")
+    ('UTC+1', 'UTC+5:30', None)
     """
     found = _HEADING_OFFSET.search(column)
     if found is None:
         return None
-    return f"UTC{'+' if (found[2] == '+') != bool(found[1]) else '-'}{found[3]}"
+    minutes = found[4] or _MINUTES.get(found[5], found[5])
+    sign = "+" if (found[2] == "+") != bool(found[1]) else "-"
+    return f"UTC{sign}{found[3]}{f':{minutes}' if minutes else ''}"
 
 
 def zone_of(timezone: str) -> tzinfo:

@@ -305,7 +305,7 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
     try:
         text = path.read_text(encoding="utf-8-sig")
         separator = next((sign for sign in (";", "\t") if sign in text), ",")
-        commas = re.search(r"(?<!\d)\d*,\d", text) is not None and separator != ","
+        commas = re.search(r"(?m)^[\s\"]*[\d.,].*,\d", text) is not None and separator != ","  # below the header
         for number, row in enumerate(csv.reader(text.splitlines(), delimiter=separator), 1):
             if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
                 continue

@@ -17,7 +17,6 @@ from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.mistakes import all_in_words
 from holdcourse.movement.prices import MovePrices, Prices
 from holdcourse.movement.problem import Problem
-from holdcourse.movement.settings import index_of
 from holdcourse.service.core.requests import MAX_TABLE, Config, ReadingsGiven, ReadingsOptions
 from holdcourse.tables.text import FileContent
 
@@ -117,12 +116,10 @@ def with_readings(config: Config) -> Config:
             said[name] = prices.of(said[name], name)
     values = _values(found)
     if asked & {"actions", "labels"}:
-        problem = _problem(said)
-        places = [index_of(problem, value, f"readings: column {found.action!r}") for value in values]
+        actions = found.about(_problem(said)).actions.tolist()
     else:
-        places = list(range(len(values)))
+        actions = found.history.actions.tolist()
         said |= _settings(values, said, found, units["measurement"])
-    actions = [places[k] for k in found.history.actions.tolist()]
     if not asked & {"start", "start_index"}:
         said["start_index"] = actions[-1]
     contexts, measured = found.history.contexts.tolist(), found.history.measurements.tolist()

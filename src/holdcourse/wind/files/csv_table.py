@@ -17,7 +17,16 @@ from holdcourse.tables import cells as tables
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, is_time, read_times
-from holdcourse.wind.files.data import CODES_IN_METRES, Array, Options, Piece, Site, checked_speeds, without_codes
+from holdcourse.wind.files.data import (
+    CODES_IN_METRES,
+    MISSING_CODES,
+    Array,
+    Options,
+    Piece,
+    Site,
+    checked_speeds,
+    without_codes,
+)
 from holdcourse.wind.files.paths import WindFile
 from holdcourse.wind.files.units import (
     METRES,
@@ -53,6 +62,7 @@ _LIKE_A_UNIT = re.compile(
     r"(?:^|[^a-z])[a-zµ]{1,5}/(?:s|sec|second|min|minute|h|hr|hour)\b|\b(?:s|min|h|hr) ?-1\b|\*\*|[\^⁻]"
     r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
+_METRES_ONLY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*m(?:\s*agl)?\s*")  # Wind speed (100 m)
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
@@ -131,7 +141,8 @@ def _speed_column(index: int, name: str) -> Column | None:
     """Return a wind speed; height 0 where the name has none."""
     text = name.lower()
     unit = odd = None
-    for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", text):
+    brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", text)
+    for bracket in brackets:
         if set(re.findall(r"[a-z]+", re.sub(r"\d\s*-?min", "", bracket))) & _OTHER_QUANTITIES:  # 10 min is a length
             return None
         found = speed_unit_in(bracket)
@@ -141,6 +152,7 @@ def _speed_column(index: int, name: str) -> Column | None:
     text = re.sub(r"(?<=[ _])m[ _]s\b", "ms", text)
     words = re.findall(r"[a-z]+", text)
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
+    numbers = numbers or [match[1] for bracket in brackets if (match := _METRES_ONLY.fullmatch(bracket))]
     strange = [word for word in words if word not in _SPEED_WORDS | _PLAIN_WORDS | _UNIT_WORDS]
     if strange or len(numbers) > 1 or not set(words) & _SPEED_WORDS:
         return None
@@ -185,6 +197,8 @@ class Table:
         text = cleaned(self.cells[column][row])
         if text.lower() in MISSING_WORDS:
             return float("nan")
+        if _is_code(text):
+            return float(text)
         found = self.signs.number(text)
         if not isinstance(found, str):
             return found
@@ -249,14 +263,22 @@ def _signs(speeds: Sequence[Sequence[str]]) -> Signs:
     decimals = set()
     for cells in speeds:
         if any("," in cell for cell in cells):
-            shapes = (shape_of(cleaned(cell)) for cell in cells)
+            shapes = (shape_of(cleaned(cell)) for cell in cells if not _is_code(cell))
             decimals |= {shape.decimal or shape.open for shape in shapes if shape is not None}
-        elif any("." in cell and is_number(cell) for cell in cells):
+        elif any("." in cell and is_number(cell) and not _is_code(cell) for cell in cells):
             decimals.add(".")
     if decimals <= {""}:
         return Signs()
     decimal, other = (".", ",") if "." in decimals else (",", ".")
     return Signs(decimal, seen={("thousands", other): ("", "")})
+
+
+def _is_code(cell: str) -> bool:
+    """Return whether a cell is a code for a missing number with a point, such as -999.9, also among decimal commas."""
+    try:
+        return "." in cell and float(cell) in (*MISSING_CODES, *CODES_IN_METRES)
+    except ValueError:
+        return False
 
 
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:

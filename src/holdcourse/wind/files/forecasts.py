@@ -95,7 +95,7 @@ def _csv(file: WindFile) -> Forecasts:
     lead = next((named[name] for name in LEAD if name in named), None)
     if "time" not in named or (issued is None) == (lead is None):
         raise InvalidInput(
-            f"{file.label}: a table of forecasts needs a column time, and a column issued, or lead in hours; the "
+            f"{file.label}: a table of forecasts needs a column time, and either issued or lead (in hours); the "
             f"columns are {', '.join(table.names)[:200]}"
         )
     columns = wide_columns(table.names, file.label)

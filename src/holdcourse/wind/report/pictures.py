@@ -59,7 +59,9 @@ def _altitudes(result: SiteResult) -> Any:
         axes.set_ylim(world.altitudes[0] - margin, world.altitudes[-1] + margin)
         axes.set_ylabel("altitude, m")
         axes.set_title(f"{name}{' *' * look(name).knowing}", fontsize=13)
-    days = f"two weeks in which {names[0]} moved most; " if parts != _parts(found) else ""
+    shown = round((parts[0].stop - parts[0].start) * world.step_hours / 24)  # less than two weeks between two gaps
+    span = "two weeks" if shown == 14 else f"{shown} days"
+    days = f"{span} in which {names[0]} moved most; " if parts != _parts(found) else ""
     note = "grey: fixed; " if "fixed" in found.flights else ""
     figure.suptitle(
         f"Altitudes flown over the wind, {result.site}\n({days}{note}* knows more than its gauge could tell)",
