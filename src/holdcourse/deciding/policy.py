@@ -152,6 +152,11 @@ class Policy:
     evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
+        rule: Any = self.rule  # somebody may have written it
+        if isinstance(rule, type) or not (hasattr(rule, "step") or hasattr(rule, "rule_for")):
+            raise InvalidInput(f"rule must be a rule, such as hc.rules.Greedy(problem), got {rule!r}")
+        if isinstance(self.costs, type) or not hasattr(self.costs, "estimate"):
+            raise InvalidInput(f"costs must be a cost model, such as hc.costs.KnownCosts(problem), got {self.costs!r}")
         asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
         missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
         if missing:

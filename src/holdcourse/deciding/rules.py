@@ -119,6 +119,10 @@ class RuleState:
     seed: int
     arrays: dict[str, Array]
 
+    def __post_init__(self) -> None:
+        if isinstance(self.action, np.integer):  # as argmin gives it; a record and a saved state hold plain numbers
+            object.__setattr__(self, "action", int(self.action))
+
     def uniform(self) -> float:
         """Return the random number of this round, in [0, 1)."""
         return uniform(self.seed, self.round)
