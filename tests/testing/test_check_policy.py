@@ -202,7 +202,9 @@ def test_a_rule_that_ignores_the_mask_is_caught_whatever_the_seed():
             return Choice(replace(state, action=0, round=state.round + 1), np.eye(3)[0])
 
     for seed in range(20):
-        with pytest.raises(AssertionError, match=r"only the actions .* are allowed, but the rule gave a probability to \[0\]"):
+        with pytest.raises(
+            AssertionError, match=r"only the actions .* are allowed, but the rule gave a probability to \[0\]"
+        ):
             hc.testing.check_policy(
                 lambda: hc.Policy("first", AlwaysFirst(three), KnownCosts(three), three), CONTEXTS[:12], seed=seed
             )

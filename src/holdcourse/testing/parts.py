@@ -249,7 +249,9 @@ class _Trial:
         for action, context, y in triples:
             weight = model.learn(action, context, y)
             if not (isinstance(weight, (int, float, np.number)) and 0.0 <= weight <= 1.0):
-                raise AssertionError(f"learn must return the measurement's weight, from 0 to 1, but returned {weight!r}")
+                raise AssertionError(
+                    f"learn must return the measurement's weight, from 0 to 1, but returned {weight!r}"
+                )
 
     def ask(self, model: CostModel) -> list[list[Any]]:
         """Costs, expected costs, mean and deviation in each of the probed contexts."""
