@@ -345,7 +345,7 @@ def gp_md(
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
-    """CGP-LCB: the action with the lowest bound, whatever the move costs.
+    """CGP-LCB: run the action with the lowest bound, whatever the move costs.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
-    """Proximal-LCB: the action with the lowest sum of lower bound and `weight` times the movement cost.
+    """Proximal-LCB: run the action with the lowest sum of lower bound and `weight` times the movement cost.
 
     Examples
     --------
@@ -397,7 +397,7 @@ def md_known(
 
 
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
-    """MinC-Known: the action with the lowest true cost, whatever the move costs.
+    """MinC-Known: run the action with the lowest true cost, whatever the move costs.
 
     Examples
     --------
@@ -423,7 +423,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
 
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
-    """Always one action: the action with the lowest mean cost in the history.
+    """Always run the action with the lowest mean cost in the history.
 
     Examples
     --------
@@ -441,7 +441,7 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
 def fixed_at(
     problem: Problem, setting: Any = None, *, maximise: bool = False, setting_index: int | None = None
 ) -> Policy:
-    """Always one given setting, by its value or label, or by its index.
+    """Always run one given setting, named by its value or label, or by its index.
 
     Examples
     --------

@@ -130,21 +130,22 @@ class RuleState:
 
 @dataclass(frozen=True)
 class Turn:
-    """Whose turn it is in a trial, see `holdcourse.deciding.trial`.
+    """Turn of an arm in a trial; see `holdcourse.trial`.
 
     Attributes
     ----------
     block
-        The number of the block, from 0; blocks 2 k and 2 k + 1 are a pair.
+        Number of the block, from 0; blocks 2 k and 2 k + 1 are a pair.
     arm
-        0: the baseline's, 1: the policy's.
+        Arm whose turn it is: 0 for the baseline, 1 for the policy.
     place
-        Where the arm was before the round, as if it had decided throughout; the index of an action.
+        Index of the action at which the arm was before the round, as if it had decided throughout.
     predicted
-        What the baseline's action was expected to cost a round in the first and the second block of the pair, when the
-        pair began; in its first round only, and where a forecast of contexts reached its end.
+        Expected cost per round of the baseline's action in the first and the second block of the pair, computed when
+        the pair began. Given only in the first round of the pair, if a forecast of contexts reaches the end of the
+        pair; otherwise None.
     heard
-        Whether the other arm learns from the round too; the one whose turn it is always does.
+        Whether the other arm also learns from the round; the arm whose turn it is always does.
     """
 
     block: int
@@ -222,15 +223,15 @@ class Choice:
     probabilities
         Probability that each action had, shape (n,).
     words
-        One or two sentences about the decision, if the rule has more to say.
+        One or two sentences about the decision; empty if the rule has none.
     excess
-        What the decision is expected to cost more than the rule's plan, in order to learn something.
+        Expected additional cost of the decision compared with the rule's plan, if it is made to learn something.
     turn
-        Whose turn it is in a trial.
+        The turn, in a trial; None otherwise.
     prospect
-        What a plan compared.
+        What a plan compared; None for rules that do not plan.
     restraint
-        Why a rule did not get what it wanted.
+        Why a rule did not get what it wanted; None if it did.
     """
 
     state: RuleState

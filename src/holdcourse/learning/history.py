@@ -23,7 +23,7 @@ LARGEST = 1e150  # squares of larger numbers overflow, and of numbers smaller th
 
 @dataclass(frozen=True, eq=False, init=False)
 class History:
-    """Past measurements, oldest first; several may stem from one round (a whole profile measured at once).
+    """Past measurements, oldest first; several may come from one round (a whole profile measured at once).
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ class History:
 
     @classmethod
     def of(cls, past: History | Iterable[tuple[int, ArrayLike, float]]) -> History:
-        """The history itself, or one of (action, context, measurement) triples."""
+        """Return the history itself, or make one of (action, context, measurement) triples."""
         return past if isinstance(past, History) else cls.from_triples(past)
 
     @classmethod
     def from_triples(cls, triples: Iterable[tuple[int, ArrayLike, float]]) -> History:
-        """Collect (action, context, measurement) triples; a context of None is the empty one."""
+        """Make a history of (action, context, measurement) triples; None is the empty context."""
         if not isinstance(triples, Iterable):
             raise InvalidInput(f"history must be (action, context, measurement) triples, got {triples!r}")
         rows = list(triples)
@@ -96,7 +96,7 @@ class History:
         return cls(actions, np.array([check_context(context, dimension) for context in contexts]), measurements)
 
     def check(self, problem: Problem, dimension: int | None) -> None:
-        """Raise unless every measurement is about an action of `problem` and contexts of this dimension."""
+        """Raise an error unless every action is one of `problem` and every context has this dimension."""
         actions, contexts = self.actions, self.contexts
         bad = np.flatnonzero((actions < 0) | (actions >= problem.n))
         if len(bad):

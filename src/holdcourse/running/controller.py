@@ -45,21 +45,21 @@ class Controller:
     Parameters
     ----------
     policy
-        What decides.
+        The policy, which decides.
     start
         The setting before the first round, by its value or label; by default the first one.
     seed
         Seed of every random number.
     log
-        File of the append-only record. If it exists, the controller goes on where the record ends.
+        File of the append-only record. If it exists, the controller continues where the record ends.
     limits
-        What the machine may do; see `Limits`.
+        Limits of the machine; see `Limits`.
     guard
-        When to go to a safe setting; see `Guard`.
+        Guard that sends the machine to a safe setting; see `Guard`.
     max_pending
-        How many decisions may wait for their measurement; with more than one, `ask` needs `round`.
+        Number of decisions that may wait for their measurement; if more than one, `ask` needs `round`.
     witness
-        Who is told how far the record has come; see `Witness`.
+        Witness of the record's length; see `Witness`.
     start_index
         The setting before the first round by its index, instead of `start`.
 
