@@ -234,8 +234,7 @@ class Fleet:
         mask: ArrayLike | None = None,
         call: int | None = None,
     ) -> FleetDecisions:
-        """Decide the next round of every member, or of those in the mask; the same question again gives the same
-        answer.
+        """Decide the next round of every member, or of those in the mask; asking again gives the same answer.
 
         Parameters
         ----------
