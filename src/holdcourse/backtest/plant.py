@@ -178,7 +178,7 @@ class PlantBacktest:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it would have paid off, as far as the readings can tell: "yes", "no" and other words."""
+        """Answer as a word: "yes", "no", "undecided", "too few" readings, or "no comparison"."""
         best = self.judged
         if best is None or not self.world.held_out.useful:
             return verdict(math.nan, math.nan, comparable=False)
