@@ -63,7 +63,15 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class OnTree:
-    """Maker of mirror descent, on a given tree or on a tree drawn from a seed."""
+    """Maker of the rule of GP-MD: mirror descent on a given tree, or on a tree drawn from a seed.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    tau, kappa, tree, tree_seed
+        As in `gp_md`.
+    """
 
     problem: Problem
     tau: float = 5.0

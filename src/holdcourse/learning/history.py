@@ -129,7 +129,7 @@ def context_vector(context: Any) -> Array:
 
 
 def check_context(context: Any, dimension: int | None) -> Array:
-    """One context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
+    """Return one context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
     if not are_numbers(context):
         raise InvalidInput(f"a context must be a number or a list of numbers, got {shown(context)}; {CONVERT}")
     vector = context_vector(context)
@@ -171,7 +171,7 @@ def context_rows(contexts: Any, dimension: int | None = None, what: str = "conte
 
 
 def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
-    """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
+    """Return several contexts as rows (k, d); a flat list is k contexts of one number each."""
     require_numbers(contexts, what)
     rows = context_rows(contexts, dimension, what)
     if not np.isfinite(rows).all():
@@ -181,7 +181,7 @@ def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts")
 
 
 def check_measurement(y: Any) -> float:
-    """A measurement as a finite float."""
+    """Return a measurement as a float, which must be finite."""
     value = one_number(y, "a measurement")
     if not math.isfinite(value):
         raise InvalidInput(f"a measurement must be finite, got {value}; skip the round if nothing was measured")
