@@ -22,7 +22,9 @@ worse, and no formula makes up for that. If they were drawn but hardly ever agre
 few visits to learn from: their effective number (Kish) must be at least `FEWEST`.
 
 The estimate assumes, as holdcourse does everywhere, that the service cost of a round does not depend on where the
-machine came from.
+machine came from. It also takes GP-MD's probabilities, which are those before the previous action is known, as the
+probabilities of the draw. That is exact if they do not depend on earlier draws; what GP-MD learns makes them depend on
+these a little.
 """
 
 from __future__ import annotations
