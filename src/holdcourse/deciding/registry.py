@@ -9,7 +9,7 @@ kind       what the maker is called with
 problem    the problem, and by name the options of the policy
 cells      the same, for policies that only ``holdcourse compare`` knows
 wind       the `Setting` of a wind backtest
-plants     the arguments that the functions in `worlds.plants.rivals` take
+plants     the arguments that the functions in ``worlds.plants.rivals`` take
 recipe     the problem, and by name everything that was learned or chosen: for policies that were first made for another
            kind of world, and are made again from a file or a record
 =========  =======================================================================================================
