@@ -200,8 +200,8 @@ class Service:
         controller
             Its id.
         settings
-            What else the service shall know: name, start, mode, seed, deadline_s, limits, guard, units and so on, as in
-            `create`. Limits and units are those of the file unless given.
+            Other fields of the configuration, as in `create`: name, start, mode, seed, deadline_s, limits, guard, units
+            and so on. Limits and units are those of the file unless given.
 
         Examples
         --------
@@ -244,7 +244,7 @@ class Service:
         progress
             As in `create`.
         settings
-            What else the service shall know, as in `create`: scale, fixed_cost, limits, policy, mode.
+            Other fields of the configuration, as in `create`: scale, fixed_cost, limits, policy, mode.
 
         Examples
         --------

@@ -357,7 +357,7 @@ class Promised:
 
     @cached_property
     def mean_way(self) -> float:
-        """What a move costs in the mean."""
+        """Mean cost of a move."""
         return mean_way(self.problem)
 
     def _arrays(self, states: Sequence[RuleState], account: Account, reach: Array) -> dict[str, Array]:

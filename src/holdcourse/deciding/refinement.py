@@ -102,7 +102,7 @@ class Refinement:
 
     @cached_property
     def policy(self) -> Policy:
-        """The same policy for the finer problem, which has learned all that was measured."""
+        """The policy for the finer problem, which has learned all measurements."""
         return _made_again(self.before, self.problem, self.places, self.history)
 
     @property

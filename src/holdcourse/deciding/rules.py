@@ -71,7 +71,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a rule sees of the round.
+    """The view of a round that a rule gets.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class View:
     context
         The context as the user gave it.
     allowed
-        Which actions may be chosen: booleans, shape (n,).
+        Actions that may be chosen: booleans, shape (n,).
     forecast
         Contexts expected in the next rounds; None if there is no forecast.
     model
@@ -250,7 +250,7 @@ class Choice:
 
 @runtime_checkable
 class Rule(Protocol):
-    """What decides, round by round. Its functions are pure: a state and a view give an action and a new state."""
+    """A rule, which decides round by round. Its functions are pure: they turn a state and a view into a choice."""
 
     @property
     def problem(self) -> Problem:
@@ -272,7 +272,7 @@ class Rule(Protocol):
 
 @runtime_checkable
 class RuleMaker(Protocol):
-    """What makes the rule of a run from the run's seed, for rules that contain something random, such as a tree."""
+    """A maker of rules from the run's seed, for rules that contain something random, such as a tree."""
 
     def rule_for(self, seed: int) -> Rule:
         """Return the rule of the run with this seed."""

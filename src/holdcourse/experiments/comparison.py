@@ -169,7 +169,7 @@ DEFAULT_POLICIES = ("recommended", "planner", "gp-md-1", "gp-md", "planner-known
 
 
 class ComparisonPlan(Frozen):
-    """Which policies are compared, and in which cells.
+    """Plan of a comparison: policies, and the cells in which they are compared.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class ComparisonPlan(Frozen):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the policies are called in tables."""
+        """Names of the policies in tables."""
         return tuple(policy_of(text).name for text in self.policies)
 
     def check(self) -> None:

@@ -109,7 +109,7 @@ def _case(plant: str, seed: int, rounds: int) -> PlantCase:
 
 
 class PlantPlan(Frozen):
-    """Which policies are compared, and on which plants.
+    """Plan of a comparison: policies, and the plants on which they are compared.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class PlantPlan(Frozen):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the policies are called in tables."""
+        """Names of the policies in tables."""
         return tuple(policy_of(text).name for text in self.chosen)
 
     def check(self) -> None:

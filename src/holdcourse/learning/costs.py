@@ -131,7 +131,7 @@ class Estimate:
 
 
 class Costs(Protocol):
-    """What a rule may ask of every cost model."""
+    """Costs in any contexts, which rules that plan ask of every model."""
 
     def costs_at(self, contexts: ArrayLike) -> Array:
         """Costs in each of k contexts; shape (k, n)."""
@@ -318,7 +318,7 @@ class Profiled(Protocol):
 
 @runtime_checkable
 class CostModel(Costs, Protocol):
-    """What turns a context and the data so far into costs. `testing.check_cost_model` checks one of your own."""
+    """A cost model: it turns a context and the data so far into costs. `testing.check_cost_model` checks your own."""
 
     @property
     def needs_costs(self) -> bool:
@@ -350,7 +350,7 @@ class CostModel(Costs, Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, in JSON values; equal models give equal descriptions."""
+        """Return what the model is, in JSON values; equal models give equal descriptions."""
         ...
 
 

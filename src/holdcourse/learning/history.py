@@ -32,7 +32,7 @@ class History:
     contexts
         The context of each measurement, shape (t, d), or (t,) for contexts that are single numbers.
     measurements
-        What was measured, shape (t,).
+        Measurements, shape (t,).
 
     Examples
     --------

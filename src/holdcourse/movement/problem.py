@@ -262,7 +262,7 @@ class Problem:
 
     @cached_property
     def distances(self) -> Array:
-        """What each move costs, from row to column; shape (n, n). For up to 20,000 actions; see `costs_from`."""
+        """Cost of each move, from row to column; shape (n, n). For up to 20,000 actions; see `costs_from`."""
         require_matrix_fits(self.n)
         if self.metric_name == KNOBS:
             points = Points(self.coordinates, self._blocks[1], 0.0)

@@ -49,7 +49,7 @@ class Lanes(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """How much longer the tree's distances are than the metric's, over all pairs of actions."""
+    """Ratio of the tree's distances to the metric's, over all pairs of actions: least, mean and largest."""
 
     least: float
     mean: float

@@ -242,9 +242,9 @@ class Fleet:
             Context of each member, (count,) or (count, d), or a single number for all. Those of members that are not
             asked do not matter.
         allowed
-            Which settings may be chosen: n booleans for all, or (count, n).
+            Settings that may be chosen: n booleans for all members, or (count, n).
         mask
-            Which members are asked, (count,); default all.
+            Members that are asked, (count,); default: all.
         call
             Number of this call, `next_call`, or of an earlier call whose answer was lost. Default: the next call, or an
             earlier call with the same question to these members that was not told yet.

@@ -77,7 +77,7 @@ class Drift:
 
     @cached_property
     def error(self) -> Array:
-        """How far off the last wind is, as a rule: the median turn by season and speed, degrees, (4, S)."""
+        """Usual error of the last wind: the median turn by season and speed, degrees, (4, S)."""
         reach = (self.turns.shape[2] - 1) // 2
         size = np.abs(np.arange(-reach, reach + 1)) * self.direction_step
         order = np.argsort(size, kind="stable")

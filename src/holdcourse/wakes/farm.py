@@ -34,7 +34,7 @@ BATCH = 4000  # conditions that FLORIS computes at once: more would only take mo
 
 @dataclass(frozen=True, eq=False)
 class Farm:
-    """Where the turbines of a farm stand.
+    """Layout of a farm: its turbines and their positions.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class FlorisModel:
 
     @cached_property
     def digest(self) -> str:
-        """What tells its wakes, turbines and air from those of other models."""
+        """Digest that identifies its wakes, turbines and air."""
         told = self._model.core.as_dict()
         flow = {key: told["flow_field"].get(key) for key in AIR}
         turbines = [

@@ -195,7 +195,7 @@ class Rounds:
 
     @cached_property
     def memory(self) -> int:
-        """How many of the newest readings before a round are averaged: `newest`, or as many as predict it best."""
+        """Number of readings before a round that are averaged: `newest`, or the number that predicts best."""
         if self.newest is not None:
             return self.newest
         if self.per == 1:
@@ -217,7 +217,7 @@ class Rounds:
 
     @cached_property
     def contexts(self) -> Array:
-        """What each decision knows: direction, speed, and the day of the year, (t, 3)."""
+        """Context of each decision: direction, speed, and the day of the year, (t, 3)."""
         begin, end = (0, self.per) if self.knowing else (-self.memory, 0)
         each = np.clip(self.first[:, None] + np.arange(begin, end), 0, len(self.record) - 1)
         days = self.time.astype("datetime64[D]")

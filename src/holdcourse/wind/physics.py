@@ -543,12 +543,12 @@ class WindWorld:
 
     @cached_property
     def energy(self) -> Array:
-        """What each altitude makes in each round, kWh, times rho; shape (t, n)."""
+        """Energy of each altitude in each round, kWh, times rho; shape (t, n)."""
         return self.rho * self.step_hours * self.curve.power(self.speed)
 
     @cached_property
     def service(self) -> Array:
-        """What each altitude makes less than the best one of the round; shape (t, n)."""
+        """Energy of the best altitude of the round less that of each altitude; shape (t, n)."""
         return np.asarray(self.energy.max(axis=1, keepdims=True) - self.energy)
 
     @cached_property

@@ -188,7 +188,7 @@ class SyntheticWorld:
     rho
         Weight of the service cost.
     kernel, prior_mean, noise_std
-        What a learner may know: the prior from which the landscape was drawn, and the noise of a measurement.
+        Prior from which the landscape was drawn, and noise of a measurement, which a learner may know.
 
     Examples
     --------

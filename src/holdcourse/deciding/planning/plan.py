@@ -491,7 +491,7 @@ class Plan:
 
     @cached_property
     def weighed(self) -> int | None:
-        """How many landmarks stand for all actions; None where all are weighed."""
+        """Number of landmarks that stand for all actions; None if the plan considers all actions."""
         return landmarks_for(LongestStep(self.problem, self.max_step, self.max_step_cost), self.landmarks)
 
     @cached_property

@@ -142,7 +142,7 @@ class ModelCheck:
 
     @property
     def measured(self) -> Array:
-        """What was measured, (t,)."""
+        """Measurements, (t,)."""
         return self.history.measurements
 
     @property
@@ -183,7 +183,7 @@ class ModelCheck:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The same in sentences, most important first."""
+        """The result in sentences, the most important first."""
         return tuple(in_words(self))
 
     def as_values(self) -> dict[str, Any]:

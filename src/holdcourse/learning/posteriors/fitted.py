@@ -254,7 +254,7 @@ class FittedPosterior(DelegatingPosterior):
 
     @property
     def reason(self) -> str:
-        """Why it computes in that way."""
+        """Reason for the present method, in words."""
         return f"{self._inner.reason}; kernel fitted to {self._fit.points_used if self._fit else 0} measurements"
 
     @property
@@ -620,7 +620,7 @@ class FittedPosterior(DelegatingPosterior):
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What it was made with, in JSON values."""
+        """Return the arguments of the posterior, in JSON values."""
         mean = None if self._prior_mean is None else describe_mean(self._prior_mean)
         circles = {} if self._period is None else {"period": list(self._period)}
         made_with = {"kernel": "auto", "noise_std": self._noise_std, "prior_mean": mean, "inner": self._first_method}

@@ -150,7 +150,7 @@ class Bankable:
 
     @cached_property
     def calibration(self) -> list[Calibration]:
-        """How often years and half-years came as what was before them had said."""
+        """Calibration: how often predictions for years and half-years came true."""
         gains = gains_inside(*self.weeks.T) if len(self.weeks) else None
         return [*reached_levels(self.energies("ours"), LEVELS, exceeded), *([] if gains is None else [gains])]
 

@@ -186,7 +186,7 @@ class Plant:
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """What the sensor makes of the cost of each hour, history included; shape (HISTORY + ROUNDS,) each."""
+    """Effects of the sensor on the cost of each hour, history included; shape (HISTORY + ROUNDS,) each."""
 
     factor: Array
     added: Array
