@@ -221,8 +221,7 @@ class ComparisonPlan(Frozen):
         """Raise an error unless the policies exist."""
         for text in self.policies:
             policy = policy_of(text)
-            if policy.source is not None or policy.name not in registry.names("cells"):
-                check_policy_name(policy.name, policy.source)
+            check_policy_name(policy.name, policy.source, registry.names("cells"))
 
     def sweep(self) -> Sweep:
         """Return all runs, landscape by landscape. Several plans on the same landscapes may share a folder."""

@@ -158,7 +158,7 @@ class PlantPlan(Frozen):
         for text in self.chosen:
             policy = policy_of(text)
             if policy.source is not None or policy.name not in registry.names("plants"):
-                check_policy_name(policy.name, policy.source)
+                check_policy_name(policy.name, policy.source, registry.names("plants"))
             elif not self.history and "history" in registry.TABLE[policy.name].required:
                 raise InvalidInput(f"policy {policy.name!r} needs a history, but a cold run has none; leave it out")
 
