@@ -15,8 +15,8 @@ allowed    half of `at_most` times the baseline's bill (the other half is kept f
 =========  =============================================================================================================
 
 **The account uses what is known now.** The model estimates E of past rounds again after each measurement. E(x) is then
-close to the measurement, and E(b) is as uncertain as the baseline is in such contexts. The errors of rounds in similar
-contexts are taken to be dependent.
+close to the measurement, and E(b) is as certain as the baseline's measurements in such contexts make it. The errors of
+rounds in similar contexts are taken to be the same, and those of other rounds to be correlated.
 
 **What may be played.** An action may be played if saved - doubt + allowed covers what it may cost more than the
 baseline: the upper bound of the difference, the move there, and the move back to the baseline. The present action may
