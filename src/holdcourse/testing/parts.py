@@ -79,6 +79,11 @@ def check_cost_model(
         Function ``measure(action, context)`` of what is measured; default: standard normal numbers.
     seed
         Seed of the actions tried and the measurements.
+
+    Raises
+    ------
+    AssertionError
+        The first check that failed, with the numbers at fault.
     """
     if not callable(factory):
         raise AssertionError(

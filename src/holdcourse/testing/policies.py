@@ -35,7 +35,8 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
     - Rule and cost model have what their protocols declare, and equal policies have equal fingerprints.
     - `step` returns a `Choice`, advances the count of rounds by one, and changes nothing in the state that it is given.
     - The same seed gives the same decisions. A run that is saved and loaded at a random round continues bit for bit.
-    - No forbidden action is chosen or has any probability. Wrong input raises an error and changes nothing.
+    - No forbidden action is chosen or has any probability, even if exactly the action that the rule would choose is
+      forbidden. Wrong input raises an error and changes nothing.
     - A new episode begins at its start, and the count of rounds continues.
     - The saved state does not grow faster than that of an exact posterior.
 
