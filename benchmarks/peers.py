@@ -169,7 +169,10 @@ class Nearby:
         else:
             way = self.problem.distances[state.action]
             scores = view.costs / (way + way[way > 0].min())
-        action = int(np.argmin(np.where(view.allowed, scores, np.inf)))
+        scores = np.where(view.allowed, scores, np.inf)
+        if not np.isfinite(scores).any():  # nothing that is allowed is within the cap: the nearest
+            scores = np.where(view.allowed, self.problem.distances[state.action], np.inf)
+        action = int(np.argmin(scores))
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
         return Choice(replace(state, action=action, round=state.round + 1), probabilities)

@@ -5,17 +5,17 @@
     HoldcourseError
     ├── InvalidInput          (also a ValueError) an argument has the wrong shape, value or type
     │   ├── InvalidMetric     the movement costs are not a metric; `.indices` names the actions
-    │   ├── NotComputable     the numbers are well-formed, and cannot be computed with
+    │   ├── NotComputable     the numbers are well-formed, but cannot be computed with
     │   └── NoWindColumn      a table of wind has no wind speed: it may be a plant's; in `wind.files.csv_table`
     ├── NoActionLeft          the limits leave no action to choose
-    ├── Conflict              a repeated ask or tell says something else than before
-    ├── DamagedFile           a saved state or record does not hold what was written
-    │   ├── IncompleteRecord  a record is whole as far as it goes, and its newest events are missing
-    │   └── ForeignRun        the file of a run holds another run; in `experiments.store`
+    ├── Conflict              a repeated ask or tell differs from the first
+    ├── DamagedFile           a saved state or record does not contain what was written
+    │   ├── IncompleteRecord  a record is intact, but its newest events are missing
+    │   └── ForeignRun        the file of a run contains another run; in `experiments.store`
     ├── LogError              a record could not be written or read; nothing was changed
     │   ├── DiskFull          (also an OSError) there is no room to write it; make room and try again
     │   ├── DatabaseUnreachable   the database of shared records does not answer; try again
-    │   └── LeaseLost         another process holds the controller by now; that one answers
+    │   └── LeaseLost         another process now holds the controller, and answers
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
     ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
     ├── MissingExtra          (also an ImportError) an optional part is not installed
@@ -69,7 +69,7 @@ class InvalidMetric(InvalidInput):
 
 
 class NotComputable(InvalidInput):
-    """The numbers given have the right shape and type, and cannot be computed with; nothing was changed."""
+    """The numbers have the right shape and type, but cannot be computed with; nothing was changed."""
 
 
 class NoActionLeft(HoldcourseError):  # noqa: N818
@@ -77,12 +77,12 @@ class NoActionLeft(HoldcourseError):  # noqa: N818
 
 
 class Conflict(HoldcourseError):  # noqa: N818
-    """A repeated ask or tell says something else than before; the message names both. Nothing was changed.
+    """A repeated ask or tell differs from the first; the message names both. Nothing was changed.
 
     Attributes
     ----------
     recorded, given
-        What was said before and what is said now, in JSON values, where they are known.
+        The first and the repeated request in JSON values; None if they are not known.
     """
 
     def __init__(self, message: str, recorded: Any = None, given: Any = None) -> None:
@@ -92,18 +92,18 @@ class Conflict(HoldcourseError):  # noqa: N818
 
 
 class DamagedFile(HoldcourseError):  # noqa: N818
-    """A saved state or record does not hold what was written; it was not changed."""
+    """A saved state or record does not contain what was written; it was not changed."""
 
 
 class IncompleteRecord(DamagedFile):
-    """A record is whole as far as it goes, but what was acknowledged after that is missing.
+    """A record is intact, but its newest events, which were acknowledged, are missing.
 
     Attributes
     ----------
     events
-        How many it holds.
+        Number of events that the record contains.
     missing
-        How many are missing at least; None if nobody can say.
+        Least number of events that are missing; None if it is not known.
     """
 
     def __init__(self, message: str, events: int, missing: int | None) -> None:
@@ -116,22 +116,22 @@ class LogError(HoldcourseError):
 
 
 class DiskFull(LogError, OSError):  # noqa: N818
-    """There is no room: on the disk, in a quota, or under a limit on the size of files. Nothing was changed."""
+    """The disk, a quota or a limit on the size of files leaves no room. Nothing was changed."""
 
 
 class DatabaseUnreachable(LogError):  # noqa: N818
-    """The database that holds the records does not answer, or takes no writes.
+    """The database of the records does not answer, or does not accept writes.
 
-    What was sent may have arrived: send the same again, under the same key.
+    The request may have arrived: send it again under the same key.
     """
 
 
 class LeaseLost(LogError):  # noqa: N818
-    """Another process holds the controller by now; nothing was changed."""
+    """Another process now holds the controller; nothing was changed."""
 
 
 class TooLarge(HoldcourseError, MemoryError):  # noqa: N818
-    """The request does not fit in memory; the message says what would."""
+    """The request does not fit in memory; the message says what would fit."""
 
 
 class ServiceError(HoldcourseError):
@@ -149,7 +149,7 @@ class ServiceError(HoldcourseError):
 
 
 class MissingExtra(HoldcourseError, ImportError):  # noqa: N818
-    """An optional part of holdcourse is not installed; the message holds the command that installs it."""
+    """An optional part of holdcourse is not installed; the message contains the command that installs it."""
 
 
 def plain(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Units as people write them beside numbers: "50 m", "0,36 kWh/m", "45 min", "0,5 EUR per change".
+"""Units as people write them after numbers: "50 m", "0,36 kWh/m", "45 min", "0,5 EUR per change".
 
-A number alone is in the unit that is expected where it stands; one with a unit is converted to that, or it is an error
-that names both. Known units have a quantity and a factor; any other word is a unit of its own, which only equals
-itself. Upper and lower case are told apart where they mean different things (mW and MW), and do not matter otherwise.
+A number without a unit is in the expected unit. A number with a unit is converted to the expected unit; if that is
+impossible, the error names both. Known units have a quantity and a factor; any other word is a unit of its own, which
+only equals itself. Upper and lower case count only if they mean different things (mW and MW).
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ GROUPED = re.compile(
 
 @dataclass(frozen=True)
 class Price:
-    """What something costs: an amount in a unit, for each unit of a setting or for each change.
+    """A price: an amount in a unit, for each unit of a setting or for each change.
 
     Attributes
     ----------
     amount, unit
-        How much, and of what; an empty unit where none was written.
+        The number and its unit; the unit is empty if the text has none.
     per
         The unit of a setting, or "change".
     """
@@ -150,9 +150,9 @@ def factor(unit: str, into: str, what: str) -> float:
 
 
 def amount(value: Any, unit: str, what: str, *, absolute: bool = False) -> float:
-    """Return a number, or text with a number and a unit, in `unit`; a number alone is in it already.
+    """Return a number, or text with a number and a unit, in `unit`; a number without a unit is returned as it is.
 
-    `absolute`: it is a place on a scale and no difference, so that temperatures are not converted.
+    `absolute` says that the number is a point on a scale, not a difference, so that temperatures are not converted.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def amount(value: Any, unit: str, what: str, *, absolute: bool = False) -> float
 
 
 def price(text: str, what: str = "the price") -> Price:
-    """Return a price that is written as text.
+    """Read a price from text.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def price(text: str, what: str = "the price") -> Price:
 
 
 def rounds(value: Any, round_s: float | None, what: str) -> int | Any:
-    """Return how many rounds a time is, at least; a whole number is taken as it is. `round_s`: seconds in a round."""
+    """Return a time as a number of rounds, rounded up; a whole number stays as it is. `round_s`: seconds in a round."""
     if not isinstance(value, str):
         return value
     number, unit = _number_and_rest(value, what)

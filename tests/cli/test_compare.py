@@ -165,6 +165,7 @@ def test_a_users_own_policy_and_a_change_of_it(run, tmp_path):
     ("arguments", "message"),
     [
         (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
+        (("--policies", "gp-md-2"), r"\(did you mean gp-md-1 or gp-md\?\)"),  # which this command alone can make
         (("--policies", "x=nowhere.py:x"), "there is no file nowhere.py"),
         (("--processes", "tides"), "processes: .*'tides' is not a process of contexts; choose from iid, walk"),
         (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),

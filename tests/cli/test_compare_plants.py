@@ -154,6 +154,7 @@ def test_recommended_knows_the_problem_and_the_history_only():
     [
         ((*QUICK, "--worlds", "reactor"), "worlds: .*'reactor' is not a plant; choose from chiller, database"),
         ((*QUICK, "--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
+        ((*QUICK, "--policies", "tables"), r"\(did you mean table\?\)"),
         ((*QUICK, "--policies", "fixed", "--cold"), "policy 'fixed' needs a history, but a cold run has none"),
         ((*QUICK, "--rho", "1"), "--rho does not apply to the suite plants; leave it out"),
         ((*QUICK, "--processes", "iid"), "--processes does not apply to the suite plants"),

@@ -149,7 +149,7 @@ class Lost(Greedy):
         (Bare, "step must return a Choice, got 3 in round 0"),
         (Lost, "the action 17, which is not an index from 0 to 8"),
         (Forgetful, "differs"),
-        (Deaf, "are allowed"),
+        (Deaf, r"are allowed, but the rule gave a probability to \[2\]"),
         (Hoarder, "keep it bounded"),
         (Improbable, "must be a distribution"),
         (Stateful, "resumed at round"),
@@ -187,3 +187,50 @@ def test_too_few_contexts():
 def test_a_policy_instead_of_a_function_that_makes_it():
     with pytest.raises(AssertionError, match="give a function that makes the policy"):
         hc.testing.check_policy(hc.stationary(PROBLEM), CONTEXTS)
+
+
+def test_a_rule_instead_of_a_policy():
+    with pytest.raises(AssertionError, match=r"must return a Policy, such as hc.Policy\(name, rule, costs, problem\)"):
+        hc.testing.check_policy(lambda: Greedy(PROBLEM), CONTEXTS)
+
+
+def test_a_rule_that_ignores_the_mask_is_caught_whatever_the_seed():
+    three = hc.Problem([0.0, 0.5, 1.0])
+
+    class AlwaysFirst(Greedy):
+        def step(self, state, view):
+            return Choice(replace(state, action=0, round=state.round + 1), np.eye(3)[0])
+
+    for seed in range(20):
+        with pytest.raises(
+            AssertionError, match=r"only the actions .* are allowed, but the rule gave a probability to \[0\]"
+        ):
+            hc.testing.check_policy(
+                lambda: hc.Policy("first", AlwaysFirst(three), KnownCosts(three), three), CONTEXTS[:12], seed=seed
+            )
+
+
+def test_an_action_may_be_an_integer_of_numpy(tmp_path):
+    class Argmin(Greedy):
+        def step(self, state, view):
+            action = np.argmin(view.costs)
+            return Choice(replace(state, action=action, round=state.round + 1), np.eye(self.problem.n)[action])
+
+    def factory():
+        return hc.Policy("argmin", Argmin(PROBLEM), KnownCosts(PROBLEM), PROBLEM)
+
+    hc.testing.check_policy(factory, CONTEXTS)
+    with hc.Controller(factory(), log=tmp_path / "argmin.log") as controller:
+        assert type(controller.ask(costs=np.arange(9.0)[::-1]).action) is int
+
+
+@pytest.mark.parametrize("costs", [None, lambda context: context, KnownCosts])
+def test_a_policy_without_a_cost_model_is_refused(costs):
+    with pytest.raises(hc.errors.InvalidInput, match="costs must be a cost model, such as hc"):
+        hc.Policy("mine", Greedy(PROBLEM), costs, PROBLEM)
+
+
+@pytest.mark.parametrize("rule", [None, Greedy, KnownCosts(PROBLEM)])
+def test_a_policy_without_a_rule_is_refused(rule):
+    with pytest.raises(hc.errors.InvalidInput, match="rule must be a rule, such as hc"):
+        hc.Policy("mine", rule, KnownCosts(PROBLEM), PROBLEM)

@@ -100,8 +100,13 @@ def test_check_cost_model_accepts_known_costs():
 
 
 def test_check_cost_model_needs_some_contexts():
-    with pytest.raises(ValueError, match="at least 4 contexts, got 3"):
+    with pytest.raises(AssertionError, match="at least 4 contexts, got 3"):
         hc.testing.check_cost_model(lambda: KnownCosts(LINE), LINE, TIMES[:3])
+
+
+def test_a_model_instead_of_a_function_that_makes_it():
+    with pytest.raises(AssertionError, match="give a function that makes the model"):
+        hc.testing.check_cost_model(KnownCosts(LINE), LINE, TIMES)
 
 
 class Broken:
@@ -269,6 +274,16 @@ class NoWeight(Broken):
         return float("nan")
 
 
+class SilentWeight(Broken):
+    def learn(self, action, context, measurement):
+        self.inner.learn(action, context, measurement)
+
+
+class BareArray(Broken):
+    def estimate(self, context, shown=None):
+        return self.inner.estimate(context, shown).costs
+
+
 class TakesAnyMeasurement(Broken):
     def learn(self, action, context, measurement):
         return self.inner.learn(action, context, measurement) if np.isfinite(measurement) else 1.0
@@ -356,8 +371,10 @@ class GrowingDescription(Broken):
         (FlatTable, r"costs_at gave shape \(12,\) for 2 contexts and 6 actions"),
         (WrongOptimism, "costs_at_optimism with 0 differs from the expected costs"),
         (BelievesSilence, "costs_at_outlook without any forecast differs from costs_at"),
-        (HeavyWeight, r"learn returned 1\.5"),
-        (NoWeight, "learn returned nan"),
+        (HeavyWeight, r"weight, from 0 to 1, but returned 1\.5"),
+        (NoWeight, "weight, from 0 to 1, but returned nan"),
+        (SilentWeight, "weight, from 0 to 1, but returned None"),
+        (BareArray, "estimate must return an Estimate, but returned array"),
         (TakesAnyMeasurement, r"measurement nan must raise InvalidInput, but gave 1\.0"),
         (TakesNegativeActions, r"action -1 must raise InvalidInput, but gave 1\.0"),
         (CutsContexts, r"context \[.*, 0\.0\] must raise InvalidInput, but gave Estimate"),
@@ -389,6 +406,7 @@ def test_check_cost_model_catches_known_costs_that_accept_nothing():
 def test_checks_name_what_a_protocol_lacks():
     class Mute:
         needs_costs = False
+        estimate = step = None
 
     complaint = "a cost model has copy, costs_at, .*; Mute has no copy"
     with pytest.raises(AssertionError, match=complaint):

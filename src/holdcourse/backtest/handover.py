@@ -38,15 +38,15 @@ def plant_policy(
     source: str = "",
     files: Sequence[str | Path] = (),
 ) -> Policy:
-    """Return the policy of a plant's backtest, to be saved or run, with what the backtest said of it.
+    """Return the policy of a plant's backtest, to be saved or run, with the evidence of the backtest.
 
     Parameters
     ----------
     name
-        Name of one of its policies; default: the policy that its answer is about.
+        Name of one of the policies; default: the policy that the answer is about.
     as_judged
-        Return the policy as it was judged, before it knew a reading; default: with everything learned from the
-        readings.
+        Whether to return the policy as it was judged, before it knew a reading; default: the policy that has learned
+        all readings.
     source
         Where the readings come from, in words; default: the name of the table that was read.
     files

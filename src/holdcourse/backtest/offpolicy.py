@@ -1,27 +1,30 @@
-"""What another policy's service would have cost in a recorded run, from decisions that were drawn at random.
+"""What another policy's service would have cost in a recorded run, estimated from decisions that were drawn at random.
 
 =========  ==========================================================================================================
 symbol     meaning
 =========  ==========================================================================================================
-y, x       what a round cost, and the action that ran, of T rounds
-p          how probable each action was before x was drawn, (T, n); the record's own
-e          how probable each action would have been under the other policy, (T, n)
-m          what a model expects each action to cost, learned from rounds far from this one, (T, n)
-w          e(x) / p(x): how much more often the other policy would have done what was done
+y, x       measured cost of a round and the action that ran, for T rounds
+p          probability of each action before x was drawn, (T, n); from the record
+e          probability of each action under the other policy, (T, n)
+m          cost that a model expects of each action, learned from rounds far from this one, (T, n)
+w          e(x) / p(x): the weight of a round
 =========  ==========================================================================================================
 
-The *doubly robust* estimate of the other policy's mean cost is mean(sum e m) + sum(w (y - m(x))) / sum(w): the model's
-opinion, corrected by how wrong it was wherever the draw happened to do what the other policy would have done. It is
-right when the probabilities are, however wrong the model is; a good model makes it precise.
+The *doubly robust* estimate of the other policy's mean cost is mean(sum e m) + sum(w (y - m(x))) / sum(w). It is the
+model's estimate, corrected by the model's errors in rounds in which the draw happened to be what the other policy would
+have done. It is consistent if the probabilities are right, even if the model is wrong; a good model makes it precise.
 
-**How sure.** A machine that pays for moving stays where it is, so rounds in a row tell the same thing. The interval
+**Interval.** A machine that pays for moving stays where it is, so consecutive rounds say much the same. The interval
 comes from sums over batches of rounds, and Student's distribution.
 
-**When it cannot be said.** Where decisions were not drawn at random, nothing was ever tried that the policy did not
-believe in, and no formula makes up for that. Where they were, but hardly ever did what the other policy would have
-done, there are too few visits to learn from: counted as if all weighed the same (Kish), they must be `FEWEST`.
+**When there is no answer.** If decisions were not drawn at random, the policy never tried an action that it thought
+worse, and no formula makes up for that. If they were drawn but hardly ever agree with the other policy, there are too
+few visits to learn from: their effective number (Kish) must be at least `FEWEST`.
 
-What is assumed: a round's service cost does not depend on where the machine came from, as everywhere in holdcourse.
+The estimate assumes, as holdcourse does everywhere, that the service cost of a round does not depend on where the
+machine came from. It also takes GP-MD's probabilities, which are those before the previous action is known, as the
+probabilities of the draw. That is exact if they do not depend on earlier draws; what GP-MD learns makes them depend on
+these a little.
 """
 
 from __future__ import annotations
@@ -49,20 +52,20 @@ WEIGHED = (0.5, 2.0)  # mean weight; it is 1 where probabilities and overlap are
 
 @dataclass(frozen=True)
 class DoublyRobust:
-    """The service cost of another policy, per round, as far as a record can tell.
+    """Service cost per round of another policy, as far as a record can tell.
 
     Attributes
     ----------
     mean, low, high
-        The estimate and its 95 % interval; NaN where it is refused.
+        The estimate and its 95 % interval; NaN if there is no answer.
     recorded
-        What was measured, per round, in the same rounds.
+        Mean of the measurements in the same rounds.
     rounds
-        That count: drawn by the policy, done as drawn, and measured.
+        Number of rounds that count: drawn by the policy, run as drawn, and measured.
     visits
-        How many independent visits the estimate rests on: with weights, counted as if all weighed the same.
+        Effective number of visits on which the estimate rests, given their weights.
     refusal
-        Why nothing is said, and what to do; None: something is.
+        Reason why there is no answer, and the remedy; None if there is an answer.
     """
 
     mean: float
@@ -75,7 +78,7 @@ class DoublyRobust:
 
     @property
     def saved(self) -> float:
-        """What it would have saved per round of what was measured, which is a fact; its error is that of `mean`."""
+        """Saving per round compared with what was measured; its uncertainty is that of `mean`."""
         return self.recorded - self.mean
 
 
@@ -85,15 +88,15 @@ def doubly_robust(measured: Array, taken: Indices, probable: Array, other: Array
     Parameters
     ----------
     measured, taken
-        What each round cost and the action that ran, (T,).
+        Measured cost of each round, and the action that ran, (T,).
     probable, other
-        Probabilities of all actions in each round, of the record's policy and of the other one, (T, n).
+        Probabilities of all actions in each round under the recorded policy and under the other policy, (T, n).
     expected
-        What a model that has not learned from the round expects each action to cost, (T, n).
+        Cost of each action that is expected by a model which has not learned from the round, (T, n).
 
     Examples
     --------
-    Two actions drawn with a coin; the other policy always takes the second, which costs 1 and not 3:
+    Two actions are drawn with a coin. The other policy always takes the second, which costs 1 instead of 3:
 
     >>> rng = np.random.default_rng(0)
     >>> taken = rng.integers(2, size=400)

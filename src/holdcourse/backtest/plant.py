@@ -109,7 +109,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class PlantBacktest:
-    """Policies on a plant's own readings.
+    """Result of a backtest of policies on a plant's own readings.
 
     Attributes
     ----------
@@ -120,25 +120,26 @@ class PlantBacktest:
     lines
         The policies, cheapest first.
     notes
-        What a reader must know.
+        Notes that a reader must know.
     support
-        Whether the readings can tell; None where no policy could be judged.
+        How far the readings can tell; None if no policy could be judged.
     against
-        What the policy judged saves: against what was done, the setting chosen on one half, and the best in hindsight.
+        Savings of the policy judged compared with what was done, with the best setting of one half, and with the best
+        setting in hindsight.
     value
-        What costs are worth.
+        Unit and price of the costs.
     taken
-        What each did, (t,) by policy.
+        Actions of each policy, (t,).
     blocks
-        The block of time of each reading, (t,).
+        Block of time of each reading, (t,).
     limits
-        What the machine was allowed, in words; empty: anything.
+        Limits of the machine, in words; empty if there are none.
     saved_each
-        What the policy judged saves in each round against what was done, (t,).
+        Saving of the policy judged in each round compared with what was done, (t,).
     readings
-        The table that the readings came from; None if they were given as a `History`.
+        Table of the readings; None if they were given as a `History`.
     make
-        What made the policies.
+        Function that made the policies.
 
     Examples
     --------
@@ -172,12 +173,12 @@ class PlantBacktest:
 
     @property
     def judged(self) -> Line | None:
-        """The policy that the answer is about: the recommended one, or else the best that could be run at a plant."""
+        """Policy that the answer is about: `recommended`, or else the best policy that could run at a plant."""
         return judged(runnable(self.lines, ("stationary", AS_RUN, FIXED, BEST_FIXED)), "recommended")
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it would have paid off, as far as the readings can tell."""
+        """Answer as a word: "yes", "no", "undecided", "too few" readings, or "no comparison"."""
         best = self.judged
         if best is None or not self.world.held_out.useful:
             return verdict(math.nan, math.nan, comparable=False)
@@ -190,7 +191,7 @@ class PlantBacktest:
 
     @property
     def conclusion(self) -> str:
-        """The answer in a few sentences, also when it is no."""
+        """Answer in a few sentences, even if it is no."""
         best = self.judged
         if best is None:
             return "No policy that could run at the plant was tried, so there is nothing to conclude."
@@ -278,7 +279,7 @@ def backtest_plant(
     judge: Callable[[], Judge] | None = None,
     progress: Progress | None = None,
 ) -> PlantBacktest:
-    """Let policies act in a world fitted to one half of a plant's readings, and judge them by the other half.
+    """Run policies in a world fitted to one half of a plant's readings, and judge them with the other half.
 
     The contexts of all readings are replayed. Every policy begins at the first action of the readings. Learners begin
     knowing the fitted kernel and nothing else.
@@ -289,7 +290,7 @@ def backtest_plant(
         The settings, and what moving between them costs: `Readings.problem`, or one of your own that has the settings
         of the readings.
     readings
-        What ran at the plant and what was measured.
+        Readings of the plant.
     policies
         Names of policies, such as ``"recommended"`` or ``"gp-md"``.
     rho
@@ -305,12 +306,12 @@ def backtest_plant(
     limits
         Limits of the machine in operation, such as the largest step and the minimum dwell time.
     make
-        Makes the policy of a name, given the problem, what a learner knows, and options of its own; default: the
+        Function that makes the policy of a name, given the problem, what a learner knows, and its options; default: the
         policies of the table.
     judge
-        Gives the judge, if `judge_of` the same readings was called elsewhere in the meantime.
+        Function that returns the judge, if `judge_of` the same readings was called elsewhere in the meantime.
     progress
-        Called with what is being done, how much is done, and of how much.
+        Function that is called with what is being done, the amount done and the total.
 
     Examples
     --------

@@ -51,30 +51,30 @@ SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """What ran at a plant and what was measured, oldest first. Made by `read_readings`.
+    """Settings that ran at a plant, and what was measured, oldest first. Made by `read_readings`.
 
     Attributes
     ----------
     label
-        The file, in messages.
+        Name of the file in messages.
     action, cost
-        The columns of the settings and of what was measured.
+        Columns of the settings and of what was measured.
     context
         A name for each number of a context.
     values
-        The settings that were tried: numbers (n,), or names.
+        Settings that ran: numbers (n,), or names.
     history
-        The rows in terms of indices of `values`.
+        The rows as a `History`, whose actions are indices of `values`.
     times
-        When each was measured, UTC; None if the file has no times, or only numbers to sort by.
+        Time of each reading, UTC; None if the file has no times, or only numbers for sorting.
     units
-        By column, where the header names them.
+        Units by column, if the header names them.
     lines
-        The line of each row in the file.
+        Line of each row in the file.
     notes
-        What was left out, sorted or taken for granted.
+        Notes on what was left out, sorted or assumed.
     context_units
-        A unit for each number of a context, "" where the header names none.
+        Unit of each number of a context; "" if the header names none.
     line_word
         What `lines` counts: "line" of a file, "row" of a frame.
 
@@ -107,15 +107,15 @@ class Readings:
 
     @property
     def step(self) -> float | None:
-        """Hours from one reading to the next, as a rule; None without times."""
+        """Usual number of hours from one reading to the next; None without times."""
         if self.times is None or len(self.times) < 2:
             return None
         return usual_step(self.times.astype(np.int64).astype(np.float64)) / HOUR
 
     def believable(self) -> Readings:
-        """Return the readings without those that are off from all others by orders of magnitude; the notes name them.
+        """Return the readings without those that differ from all others by orders of magnitude; the notes name them.
 
-        One kilowatt hour read as ten thousand makes a model of costs say nothing at all.
+        If one kilowatt hour is read as ten thousand, a model of costs becomes useless.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Readings:
     def problem(self, metric: Any = "euclidean", *, scale: float | str = 1.0, **options: Any) -> Problem:
         """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`.
 
-        Units and names of contexts are those of the headers, unless others are given.
+        Units and names of contexts come from the headers, unless you give others.
         """
         options = {
             "unit": self.units.get(self.action, "") if not isinstance(self.values, list) else "",
@@ -195,39 +195,40 @@ def read_readings(
     missing: str | Sequence[str] | None = None,
     duplicates: Duplicates = "refuse",
 ) -> Readings:
-    """Read a plant's readings: the settings that were tried, and what was measured, oldest first.
+    """Read a plant's readings, oldest first: the settings that ran, and what was measured.
 
     Parameters
     ----------
     source
-        A path to a text (separated by comma, semicolon, tab or bar; also packed by gzip or xz), an Excel sheet
-        (``.xlsx``) or a Parquet file; or a data frame of pandas, polars or pyarrow, or columns in a dict.
+        Path of a text file (separated by comma, semicolon, tab or bar; also compressed with gzip or xz), an Excel
+        workbook (``.xlsx``) or a Parquet file; or a data frame of pandas, polars or pyarrow, or a dict of columns.
     action, cost
         Columns of the setting that ran and of what was measured. A unit in the header may be left out.
     context
-        What was known before each decision: columns, or derived from them. ``load@-1`` is the reading before,
-        ``load@-24h`` that of a day ago, ``load - load@-1`` a difference; ``hour`` and ``weekday`` of the local time are
-        two numbers each, a sine and a cosine, so that midnight is near midnight; ``weekend`` is 1 or 0. A column of
-        names is a number for each name, 1 where it is that one and else 0; of two names, the second alone.
+        Columns of what was known before each decision, or expressions of columns: ``load@-1`` is the previous reading,
+        ``load@-24h`` the reading of a day ago, ``load - load@-1`` a difference. ``hour`` and ``weekday`` of the local
+        time are two numbers each, a sine and a cosine, so that 23:00 is near 00:00; ``weekend`` is 1 or 0. A column of
+        names becomes one number for each name, which is 1 in rows with that name and 0 in others; for two names, only
+        the second.
     time
-        Column of the time, or two of date and clock; default: rows are in order.
+        Column of the time, or two columns with date and time of day; default: rows are in order.
     bins
-        Round numeric settings to this number of evenly spaced values.
+        Number of evenly spaced values to which numeric settings are rounded; None: no rounding.
     named
-        The settings are names, even if they look like numbers.
+        Whether the settings are names even if they look like numbers.
     timezone
         Time zone of times without one, e.g. ``Europe/Oslo``; also the zone of ``hour`` and ``weekday``.
     time_format, separator, decimal, thousands, encoding, header_line, sheet
-        Settle what the file leaves open, e.g. ``time_format="%d/%m/%Y %H:%M"``, ``decimal="comma"``.
+        Format of the file, if it is ambiguous, e.g. ``time_format="%d/%m/%Y %H:%M"``, ``decimal="comma"``.
     missing
-        What else stands for a missing number, e.g. ``"-9999"``; rows with missing cells are left out and counted.
+        Other texts that stand for a missing number, e.g. ``"-9999"``; rows with missing cells are left out and counted.
     duplicates
-        What to do with rows of one time that differ: refuse them, keep the first, the last, or all.
+        What to do with different rows of the same time: refuse them, or keep the first, the last, or all.
 
     Raises
     ------
     InvalidInput, DamagedFile
-        The file cannot be read, or leaves open what only its owner knows; the message names line, value and remedy.
+        The file cannot be read, or is ambiguous; the message names line, value and remedy.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What another policy would have done in a recorded run, by the record's own model and by its draws."""
+"""What another policy would have done in a recorded run, according to the record's own model and its random draws."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ REPLAYED = "only policies that a record can store can be replayed; hc.audit.veri
 
 @dataclass(frozen=True)
 class Replay:
-    """What another policy would have done in the recorded contexts, and what that would have cost: two kinds of number.
+    """What another policy would have done in the recorded contexts, and what that would have cost.
 
     Attributes
     ----------
     rounds
-        How many were replayed: the recorded ones up to the first new episode or change of prices, if there is one.
+        Number of rounds replayed: the recorded rounds up to the first new episode or change of prices, if there is one.
     recorded, other, optimum
-        Bills by the record's own model: of the actions that were really taken, of the other policy, and of perfect
-        foresight. The movement in them is exact for these paths; their service is the model's opinion.
+        Bills according to the record's own model: of the actions that were really taken, of the other policy, and of
+        perfect foresight. Their movement is exact for these paths; their service is an estimate.
     measured
-        Sum of the measurements told, and how many; without those taken back.
+        Sum and number of the measurements told, without those taken back.
     doubly_robust
-        The other policy's service cost per round from the draws of the recorded one, right however wrong the model is;
-        or why the record cannot tell. See `holdcourse.backtest.offpolicy`.
+        Estimate of the other policy's service cost per round from the draws of the recorded policy, which is right even
+        if the model is wrong; or the reason why the record cannot tell. See `holdcourse.backtest.offpolicy`.
     ended_by
-        What ended the replay before the record does: "a new episode" or "a change of prices"; None: nothing did.
+        What ended the replay before the end of the record: "a new episode" or "a change of prices"; None if nothing
+        did.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class _Recorded:
 def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
     """Estimate what another policy would have done, from the recorded policy's final model and its random draws.
 
-    `maker` is its name, such as "cgp-lcb"; `trust` is as in `verify`.
+    `maker` is the name of the other policy, such as "cgp-lcb"; `trust` is as in `audit.verify`.
 
     The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
     the recorded policy's options as far as it takes them. Where the prices of movement were changed, the rounds before

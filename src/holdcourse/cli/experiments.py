@@ -157,7 +157,7 @@ def finish(reports: list[Report], notes: Console) -> None:
     for report in reports:
         if report.done:
             rate = f"{report.done / report.seconds:.1f} runs/s, {report.decisions / report.seconds:.0f} decisions/s"
-            notes.print(f"{report.folder}: {report.done} runs in {report.seconds:.1f} s ({rate})")
+            notes.print(f"{report.folder}: {_runs(report.done)} in {report.seconds:.1f} s ({rate})")
     failed = [pair for report in reports for pair in report.failed]
     for run, path in failed[:10]:
         reason = path.read_text(encoding="utf-8").strip().splitlines()[-1]
@@ -166,8 +166,12 @@ def finish(reports: list[Report], notes: Console) -> None:
         )
     if failed:
         rest = "the others are in the tables" if any(report.rows for report in reports) else "no other run was done"
-        notes.print(f"{len(failed)} runs failed; {rest}")
+        notes.print(f"{_runs(len(failed))} failed; {rest}")
         raise typer.Exit(1)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def as_values(report: Report) -> dict[str, Any]:

@@ -45,13 +45,13 @@ class RemoteFleetDecisions:
     Attributes
     ----------
     call
-        Which ask of the fleet it is; what is measured is told under this number.
+        Number of the call, under which the measurements are told.
     action, setting
-        Chosen setting of each member, by its index, (count,), and its coordinate or label.
+        Chosen setting of each member: its index, (count,), and its coordinate or label.
     probabilities
-        That each setting had, (count, n); None unless they were asked for, NaN where nobody asked.
+        Probability of each setting, (count, n); None unless they were requested, NaN for members that were not asked.
     expected_cost
-        Of the setting chosen, (count,); as `probabilities`.
+        Expected cost of the chosen setting, (count,); None and NaN as for `probabilities`.
 
     Examples
     --------
@@ -91,20 +91,20 @@ class RemoteFleet:
         *,
         with_probabilities: bool = False,
     ) -> RemoteFleetDecisions:
-        """Decide the next round of every member, or of those in the mask; asking again the same gives the same.
+        """Decide the next round of every member, or of those in the mask; asking again gives the same answer.
 
         Parameters
         ----------
         contexts
-            One for each member, (count,) or (count, d); or a single number, or a time, for all.
+            Context of each member, (count,) or (count, d); or a single number, or a time, for all.
         allowed
-            The settings that all members may choose, or one boolean per setting.
+            Settings that all members may choose, or one boolean per setting.
         mask
-            Which members are asked, (count,); default all.
+            Members that are asked, (count,); default: all.
         call
             As in `Fleet.ask`.
         with_probabilities
-            Whether the answer shall hold probabilities and expected costs.
+            Whether the answer should contain probabilities and expected costs.
         """
         parts = ["setting", "action", *(("probabilities", "expected_cost") if with_probabilities else ())]
         body = {**_contexts(contexts), "call": call, "answer": parts}
@@ -124,39 +124,39 @@ class RemoteFleet:
         )
 
     def tell(self, measurements: ArrayLike, mask: ArrayLike | None = None, *, call: int) -> None:
-        """Say what every member that a call asked, or those of them in the mask, measured; again the same is fine.
+        """Tell what the members asked in a call, or those in the mask, measured; telling the same again is fine.
 
         Parameters
         ----------
         measurements
-            One for each member, (count,); NaN where nothing was measured, and for those not told.
+            Measurement of each member, (count,); NaN if nothing was measured, and for members that are not told.
         mask
-            Which members are told, (count,).
+            Members that are told, (count,).
         call
-            The call in which they were asked, `RemoteFleetDecisions.call`.
+            Call in which they were asked, `RemoteFleetDecisions.call`.
         """
         measured = _with_null(float_array(measurements, "measurements"))
         self._post("tell", {"call": call, "measurements": measured} | _masked(mask))
 
     def state(self) -> dict[str, Any]:
-        """What it is, and how far it has come; `next_call` is the number of the next ask."""
+        """Return the present state of the fleet; `next_call` is the number of the next ask."""
         return self.service.request("GET", self._address(""))
 
     def members(self) -> dict[str, Any]:
-        """Where every member is, and which wait for their measurement: lists by name."""
+        """Return where every member is, and which members wait for a measurement, as lists by name."""
         return self.service.request("GET", self._address("/members"))
 
     def verify(
         self, *, full: bool | None = None, progress: Callable[[float, str], None] | None = None
     ) -> dict[str, Any]:
-        """Check that the record is whole: `ok`, `events` and `message`.
+        """Check that the record is intact: `ok`, `events` and `message`.
 
         Parameters
         ----------
         full
-            Whether every call is decided again; None: where the record is short. True needs an admin's token.
+            Whether every call is decided again; None: if the record is short. True needs an admin's token.
         progress
-            Called with how much of the work is done, from 0 to 1, and what is being done.
+            Function that is called with the share of the work that is done, from 0 to 1, and with what is being done.
         """
         return self.service.work(self._address("/verify"), {"full": full}, progress)
 

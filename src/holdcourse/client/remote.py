@@ -33,24 +33,24 @@ def _refused(found: Mapping[str, Any]) -> Exception:
 
 @dataclass(frozen=True, eq=False)
 class RemoteDecision:
-    """What to do this round.
+    """A decision of the service for a round.
 
     Attributes
     ----------
     id
-        Name under which to tell the measurement.
+        Name of the decision, under which the measurement is told.
     round, episode
-        Counted from 0.
+        Numbers of the round and the episode, counted from 0.
     epoch
-        Which set of actions `action` counts in, from 1; a new one begins when the actions are changed.
+        Number of the set of actions to which `action` belongs, from 1; a new one begins when the actions are changed.
     action, value
-        What the machine shall do now: the action's index, and its coordinate or label.
+        What the machine should do now: the action's index, and its coordinate or label.
     act
         Whether the controller is in charge; if not, this is advice, or what the machine does already.
     mode, reason
         The controller's mode, and why `action` is not its proposal: "override", "observe"; None otherwise.
     proposed
-        The policy's own choice; None while the controller only observes.
+        Choice of the policy; None while the controller only observes.
     probabilities
         As in `Decision`; None while the controller only observes.
     expected_cost
@@ -61,9 +61,9 @@ class RemoteDecision:
     limited_by
         The limit that prevented what the policy, or an override, wanted; None if none did.
     forced
-        The reason given for going to `action` whatever the limits say; None if they hold.
+        Reason given for going to `action` whatever the limits say; None if they apply.
     whose_turn
-        "policy" or "baseline" in a trial; None if none is made.
+        "policy" or "baseline" in a trial; None if there is no trial.
 
     Examples
     --------
@@ -94,19 +94,19 @@ class RemoteDecision:
 
 
 def connect(url: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 10.0) -> Service:
-    """The service at this address.
+    """Return the service at this address.
 
     Parameters
     ----------
     url
-        As `holdcourse serve` prints it.
+        Address of the service, as `holdcourse serve` prints it.
     token
-        From `holdcourse token make`, where the service asks for one.
+        Token from `holdcourse token make`, if the service requires one.
     patience
-        How many seconds to go on trying while the service cannot be reached.
+        Seconds to keep trying while the service cannot be reached.
     timeout
-        How many seconds to wait for one answer. What takes longer, such as `create` with a long history, the service
-        does in the background; it is followed until it is done, however long that takes.
+        Seconds to wait for one answer. The service does longer work, such as `create` with a long history, in the
+        background; the client waits until it is done, however long that takes.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Service:
         self.url = url.rstrip("/")
 
     def controllers(self) -> list[dict[str, Any]]:
-        """A summary of every controller that the token may see."""
+        """Return a summary of every controller that the token may see."""
         listed: list[dict[str, Any]] = self.request("GET", "/controllers")["controllers"]
         return listed
 
@@ -142,16 +142,16 @@ class Service:
         Parameters
         ----------
         config
-            As `POST /controllers` takes it.
+            Configuration, as the body of `POST /controllers`.
         progress
-            Where there is a long history to start from: called with how much of the work is done, from 0 to 1, and what
-            is being done.
+            Function that is called, if there is a long history to start from, with the share of the work that is done,
+            from 0 to 1, and with what is being done.
         """
         made = self.work("/controllers", dict(config), progress)
         return self.controller(made["id"])
 
     def work(self, path: str, body: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
-        """Send something that may take long, follow the job that it becomes, and return what it is answered with.
+        """Send a request that may take long, wait for the job that it starts, and return the answer.
 
         A request that was cut off because the service stopped is sent again, a few times.
         """
@@ -182,12 +182,12 @@ class Service:
             job = self.request("GET", job["address"])
 
     def jobs(self) -> list[dict[str, Any]]:
-        """What the service does, or did, in the background, on controllers that the token may see; the newest last."""
+        """Return past and present background jobs on controllers that the token may see; the newest last."""
         listed: list[dict[str, Any]] = self.request("GET", "/jobs")["jobs"]
         return listed
 
     def cancel(self, job: str) -> dict[str, Any]:
-        """End a job that is not over, by its id: nothing that it did counts."""
+        """Cancel a running job by its id: nothing that it did counts."""
         return self.request("DELETE", f"/jobs/{quote(job, safe='')}")
 
     def create_from_file(self, path: str | Path, controller: str, /, **settings: Any) -> RemoteController:
@@ -196,12 +196,12 @@ class Service:
         Parameters
         ----------
         path
-            The file. It says which actions there are, how it decides and what it has learned.
+            Policy file. It contains the settings, how the policy decides and what it has learned.
         controller
             Its id.
         settings
-            What else the service shall know: name, start, mode, seed, deadline_s, limits, guard, units and so on, as in
-            `create`. Limits and units are those of the file unless given.
+            Other fields of the configuration, as in `create`: name, start, mode, seed, deadline_s, limits, guard, units
+            and so on. Limits and units are those of the file unless given.
 
         Examples
         --------
@@ -244,7 +244,7 @@ class Service:
         progress
             As in `create`.
         settings
-            What else the service shall know, as in `create`: scale, fixed_cost, limits, policy, mode.
+            Other fields of the configuration, as in `create`: scale, fixed_cost, limits, policy, mode.
 
         Examples
         --------
@@ -286,7 +286,7 @@ class Service:
         ]
 
     def tell_many(self, tells: Sequence[Mapping[str, Any]]) -> list[Exception | None]:
-        """Say what was measured on many controllers, in one request; each is taken in on its own.
+        """Tell many controllers what was measured, in one request; each tell is handled on its own.
 
         Parameters
         ----------
@@ -308,11 +308,11 @@ class Service:
         return [None if found["error"] is None else _refused(found) for found in results]
 
     def controller(self, name: str) -> RemoteController:
-        """One of the controllers, by its id."""
+        """Return one of the controllers, by its id."""
         return RemoteController(self, name)
 
     def fleets(self) -> list[dict[str, Any]]:
-        """A summary of every fleet that the token may see."""
+        """Return a summary of every fleet that the token may see."""
         listed: list[dict[str, Any]] = self.request("GET", "/fleets")["fleets"]
         return listed
 
@@ -322,16 +322,16 @@ class Service:
         Parameters
         ----------
         config
-            As `POST /fleets` takes it.
+            Configuration, as the body of `POST /fleets`.
         policy_file
-            A file with the policy, in place of settings, prices, policy and options.
+            File with the policy, instead of settings, prices, policy and options.
         """
         file = {} if policy_file is None else {"policy_file": _sent(policy_file)}
         made = self.request("POST", "/fleets", {**config, **file}, is_long=True)
         return self.fleet(made["id"])
 
     def fleet(self, name: str) -> RemoteFleet:
-        """One of the fleets, by its id."""
+        """Return one of the fleets, by its id."""
         return RemoteFleet(self, name)
 
     def request(
@@ -345,12 +345,13 @@ class Service:
     ) -> dict[str, Any]:
         """Send a request until it is answered, and return the answer; refusals are raised.
 
-        What takes long (`is_long`) is waited for as long as patience lasts: sent again, it would only begin again.
+        For a long request (`is_long`) the client waits as long as its patience lasts, because a repeated request would
+        start again.
         """
         return self._sender.request(method, path, body, key, is_long=is_long)[1]
 
     def download(self, path: str, target: str | Path) -> int:
-        """Write what is at an address of the service to a file; returns how many bytes there were."""
+        """Write the content of an address of the service to a file; return the number of bytes."""
         return self._sender.download(path, Path(target))
 
     def close(self) -> None:
@@ -399,8 +400,8 @@ class RemoteController:
         Parameters
         ----------
         key
-            Names this question for good: asked again under the same key, even after a restart of the client, it gets
-            the same decision. By default a new one for every call.
+            Key of this question: asked again under the same key, even after a restart of the client, it gets the same
+            decision. Default: a new key for every call.
         """
         body = _question(context, allowed, forecast, round, within)
         return _decision(self._post("ask", body, key or uuid.uuid4().hex))
@@ -416,10 +417,10 @@ class RemoteController:
         profile: Any = None,
         reference: float | None = None,
     ) -> None:
-        """Say what was measured, or None; telling the same again is fine.
+        """Tell what was measured, or None; telling the same again is fine.
 
-        `applied` is the setting that ran, or `applied_index` its index. Where the settings may have been changed
-        meanwhile, `epoch` says of which set it is one. `profile` and `reference` are as in `Controller.tell`.
+        `applied` is the setting that ran, or `applied_index` its index. If the settings may have been changed in
+        between, `epoch` says to which set the index belongs. `profile` and `reference` are as in `Controller.tell`.
         """
         body = _measured(decision_id, measurement, applied, epoch, applied_index, profile, reference)
         self._post("tell" if "measurement" in body or "profile" in body else "skip", body)
@@ -436,7 +437,8 @@ class RemoteController:
     ) -> dict[str, Any]:
         """Hold the machine at a setting, or as near as limits permit; with None let the policy decide again.
 
-        With `force` it goes there whatever mask and limits say; that needs a reason, which is recorded and shown.
+        With `force` the machine goes there whatever mask and limits say; that needs a reason, which is recorded and
+        shown.
         """
         held = {"setting": _plain(setting), "setting_index": setting_index}
         return self._post("override", {**held, "reason": reason, "force": force}, uuid.uuid4().hex)
@@ -456,23 +458,23 @@ class RemoteController:
         return self._post("mode", {"mode": mode, "reason": reason}, uuid.uuid4().hex)
 
     def state(self) -> dict[str, Any]:
-        """What it does now, and how it has done so far."""
+        """Return the present state, and figures of the run so far."""
         return self._get("state")
 
     def decisions(self, after: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """Decisions with what was told about them: those after a round, or the newest."""
+        """Return decisions with what was told about them: those after a round, or the newest."""
         since = "" if after is None else f"after={after}&"
         rows: list[dict[str, Any]] = self._get(f"decisions?{since}limit={limit}")["decisions"]
         return rows
 
     def explain(self, decision_id: str) -> dict[str, Any]:
-        """Why a decision was taken; its "words" say it in a few sentences."""
+        """Return the reasons of a decision; the field "words" contains them in a few sentences."""
         return self._get(f"explain/{quote(decision_id, safe='')}", is_long=True)
 
     def export(self, path: str | Path) -> int:
         """Write all rounds of all epochs to a file, CSV or Parquet by its name; returns its size in bytes.
 
-        Settings are values, times carry the plant's offset, and heads carry units.
+        Settings are values, times have the plant's offset from UTC, and headers name the units.
 
         Examples
         --------
@@ -494,7 +496,7 @@ class RemoteController:
         return self._post(f"alarms/{quote(alarm, safe='')}/acknowledge", {"remark": remark}, uuid.uuid4().hex)
 
     def audit(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Who changed what, when and why: the newest first."""
+        """Return who changed what, when and why; the newest change first."""
         deeds: list[dict[str, Any]] = self._get(f"audit?limit={limit}")["deeds"]
         return deeds
 
@@ -504,7 +506,8 @@ class RemoteController:
         Parameters
         ----------
         full
-            Decide every round again, which needs an admin's token; None: where there are few. False: only read.
+            Whether every round is decided again, which needs an admin's token. None: if there are few rounds. False:
+            the record is only read.
         progress
             As in `Service.create`.
         """
@@ -520,20 +523,20 @@ class RemoteController:
         rehearsals: int = 1,
         progress: Progress | None = None,
     ) -> dict[str, Any]:
-        """How long a trial of its policy would take, in a world fitted to its history and measurements.
+        """Plan a trial of its policy, in a world fitted to its history and measurements.
 
         Parameters
         ----------
         gain
             The gain in % of the baseline's bill that the trial must detect; None: the gain in the simulation.
         hours
-            How long a round lasts; None: as the controller's limits say.
+            Length of a round in hours; None: as in the controller's limits.
         blocks
             Block lengths to compare, in rounds.
         baseline
-            The setting to compare with; None: the one that ran most often.
+            Setting to compare with; None: the setting that ran most often.
         rehearsals
-            How often the trial itself is run, to see what learning from each other's blocks changes.
+            Number of simulated trials, which show what learning from each other's blocks changes.
         progress
             As in `Service.create`.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from holdcourse.deciding import registry
@@ -56,9 +56,10 @@ def sources_of(texts: Sequence[str]) -> dict[str, str | None]:
     return found
 
 
-def check_policy_name(name: str, source: str | None = None) -> None:
-    """Raise unless there is such a policy."""
-    _entry(name, source)
+def check_policy_name(name: str, source: str | None = None, also: Collection[str] = ()) -> None:
+    """Raise an error unless the policy exists; `also` are names of policies that only the caller makes."""
+    if source is not None or name not in also:
+        _entry(name, source, also)
 
 
 def runs_code(name: str, source: str | None = None) -> bool:
@@ -66,11 +67,12 @@ def runs_code(name: str, source: str | None = None) -> bool:
     return source is not None or registry.is_installed(name)
 
 
-def _entry(name: str, source: str | None) -> registry.Entry:
+def _entry(name: str, source: str | None, also: Collection[str] = ()) -> registry.Entry:
     known = policy_names()
     if source is None and name not in known and not registry.is_installed(name):
+        unknown = registry.unknown(name, list(dict.fromkeys([*known, *also])))
         raise InvalidInput(
-            f"{registry.unknown(name, known)}, entry points in the group {registry.ENTRY_POINTS!r}, and import paths "
+            f"{unknown}, entry points in the group {registry.ENTRY_POINTS!r}, and import paths "
             "such as 'my_package.my_module:my_policy'"
         )
     return registry.entry_of(name if source is None else source, "problem")

@@ -38,7 +38,7 @@ class Pilot:
         forecast: Any = None,
         shown: ArrayLike | None = None,
     ) -> tuple[Estimate, View]:
-        """Return what the model says about this context, and what the rule will see of it."""
+        """Return the model's estimates for this context, and the view that the rule gets."""
         estimate = self.model.estimate(context, shown)
         costs = estimate.costs if allowed is None else np.where(allowed, estimate.costs, np.inf)
         allowed = np.isfinite(costs)  # a model may forbid actions too
@@ -49,7 +49,7 @@ class Pilot:
         return estimate, View(costs, context, allowed, forecast, self.model)
 
     def decide(self, view: View) -> Choice:
-        """Return the rule's choice, the same as often as it is asked."""
+        """Return the rule's choice; asked again, the rule chooses the same."""
         return self.rule.step(self.state, view)
 
     def choose(
@@ -59,7 +59,7 @@ class Pilot:
         forecast: Any = None,
         shown: ArrayLike | None = None,
     ) -> Choice:
-        """Look and decide, where nobody wants to see what was looked at: a greedy rule needs the lowest cost alone."""
+        """Look and decide without keeping the estimates; for a greedy rule only the lowest cost is computed."""
         if shown is None and isinstance(self.rule, Greedy) and can(self.model, LowestCosts):
             found = self.model.lowest(context, allowed)
             if np.isfinite(found.cost):  # else none is left, which `look` says
@@ -68,13 +68,13 @@ class Pilot:
         return self.decide(view)
 
     def accept(self, choice: Choice) -> None:
-        """Go on from the choice."""
+        """Continue from the choice."""
         self.state = choice.state
 
     def learn(self, action: int, context: Any, measurement: float, turn: Turn | None = None) -> float | None:
-        """Take in what was measured; returns its weight, None if a trial keeps it from the policy.
+        """Learn a measurement and return its weight; None if a trial keeps it from the policy.
 
-        `turn` is whose turn it was in the round that was measured.
+        `turn` is the turn of the round that was measured.
         """
         if turn is not None and not turn.heard:
             assert isinstance(self.rule, TakingTurns)  # it gave the turn
@@ -82,7 +82,7 @@ class Pilot:
         return self.model.learn(action, context, measurement)
 
     def move_to(self, action: int) -> None:
-        """Start again at an action where somebody else moved us, with what has been learned."""
+        """Start again at the action to which somebody else moved the machine; what was learned stays."""
         self.state = resumed(self.rule, self.state, action)
 
     def new_episode(self, start: int) -> None:
@@ -97,7 +97,7 @@ class Pilot:
         return prefixed("rule.", state.arrays) | place | prefixed("model.", self.model.state())
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `arrays` of a pilot of the same policy and seed gave."""
+        """Restore the arrays that `arrays` of a pilot with the same policy and seed returned."""
         action, rounds = (int(number) for number in arrays["rule"])
         remembered = {name: np.array(array) for name, array in under("rule.", arrays).items()}
         self.model.restore(under("model.", arrays))

@@ -63,7 +63,15 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class OnTree:
-    """Maker of mirror descent, on a given tree or on a tree drawn from a seed."""
+    """Maker of the rule of GP-MD: mirror descent on a given tree, or on a tree drawn from a seed.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    tau, kappa, tree, tree_seed
+        As in `gp_md`.
+    """
 
     problem: Problem
     tau: float = 5.0
@@ -152,6 +160,11 @@ class Policy:
     evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
+        rule: Any = self.rule  # somebody may have written it
+        if isinstance(rule, type) or not (hasattr(rule, "step") or hasattr(rule, "rule_for")):
+            raise InvalidInput(f"rule must be a rule, such as hc.rules.Greedy(problem), got {rule!r}")
+        if isinstance(self.costs, type) or not hasattr(self.costs, "estimate"):
+            raise InvalidInput(f"costs must be a cost model, such as hc.costs.KnownCosts(problem), got {self.costs!r}")
         asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
         missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
         if missing:
@@ -340,7 +353,7 @@ def gp_md(
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
-    """CGP-LCB: the action with the lowest bound, whatever the move costs.
+    """CGP-LCB: run the action with the lowest bound, whatever the move costs.
 
     Examples
     --------
@@ -353,7 +366,7 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
-    """Proximal-LCB: the action with the lowest sum of lower bound and `weight` times the movement cost.
+    """Proximal-LCB: run the action with the lowest sum of lower bound and `weight` times the movement cost.
 
     Examples
     --------
@@ -392,7 +405,7 @@ def md_known(
 
 
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
-    """MinC-Known: the action with the lowest true cost, whatever the move costs.
+    """MinC-Known: run the action with the lowest true cost, whatever the move costs.
 
     Examples
     --------
@@ -418,7 +431,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
 
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
-    """Always one action: the action with the lowest mean cost in the history.
+    """Always run the action with the lowest mean cost in the history.
 
     Examples
     --------
@@ -436,7 +449,7 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
 def fixed_at(
     problem: Problem, setting: Any = None, *, maximise: bool = False, setting_index: int | None = None
 ) -> Policy:
-    """Always one given setting, by its value or label, or by its index.
+    """Always run one given setting, named by its value or label, or by its index.
 
     Examples
     --------

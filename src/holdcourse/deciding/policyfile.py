@@ -1,19 +1,19 @@
-"""A policy as a file: what it is, everything that it has learned, and where that comes from.
+"""A policy as a file: what made it, everything that it has learned, and where that comes from.
 
 The file is an archive (`holdcourse.archive`): JSON and plain arrays, checksummed, written in one step, never a pickle.
 
 ==============  =======================================================================================================
-part            what it holds
+part            content
 ==============  =======================================================================================================
 `recipe`        the function that made it, its options, and the problem with its labels
 arrays          everything that its cost model has learned: readings, kernel, posterior, waiting measurements
-`limits`        what the machine may do, where that was given: the fields of `Limits`
-`units`         what the numbers are, for people: "action", "measurement", "context", "cost"
-`evidence`      which data it has learned from, and what a backtest said of it
-`fingerprint`   of the policy; what is made of the file must have the same
+`limits`        what the machine may do, if it was given: the fields of `Limits`
+`units`         units of the numbers, for people: "action", "measurement", "context", "cost"
+`evidence`      the data that it has learned from, and the answer of a backtest
+`fingerprint`   fingerprint of the policy; the policy that is made from the file must have the same one
 ==============  =======================================================================================================
 
-The file has a number of its format. One of another number is refused: it is never read by guessing.
+The file contains the number of its format. A file of another format is refused; it is never read by guessing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Trust: TypeAlias = str | Collection[str]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Where a policy comes from, and what a backtest found out about it.
+    """Where a policy comes from, and what a backtest found about it.
 
     Attributes
     ----------
@@ -51,18 +51,18 @@ class Evidence:
     files
         SHA-256 of each file that was read, by its name.
     data
-        SHA-256 of the numbers that it has learned from.
+        SHA-256 of the numbers from which the policy has learned.
     learned
-        Which of them, in words: the period, and how many.
+        What the policy has learned from, in words: the period, and the number of readings.
     judged
-        What the backtest judged it on, in words; empty where there was none.
+        What the backtest judged the policy on, in words; empty if there was no backtest.
     as_judged
-        Whether it knows no more than the policy that was judged. Otherwise it has also learned from the period on which
-        it was judged, and the figures are those of the same policy before it had.
+        Whether the policy knows no more than when it was judged. Otherwise it has also learned from the period on which
+        it was judged, and the figures are from before that.
     verdict, conclusion
-        What the backtest said, as a word and in a sentence.
+        Answer of the backtest, as a word and in a sentence.
     figures
-        Its numbers by name.
+        Numbers of the backtest, by name.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Evidence:
     figures: Mapping[str, float | str | None] = field(default_factory=dict)
 
     def to_data(self) -> dict[str, Any]:
-        """Return it in JSON values."""
+        """Return the evidence in JSON values."""
         given = asdict(self)
         return given | {"files": dict(self.files), "figures": dict(self.figures)}
 
@@ -127,22 +127,22 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class PolicyFile:
-    """What a file holds, read and checked, before a policy is made of it. `load_policy` does both.
+    """The checked content of a file, before a policy is made from it. `load_policy` does both.
 
     Attributes
     ----------
     where
-        The file, as errors name it.
+        Name of the file in errors.
     name, explanation, fingerprint
-        Name of the policy.
+        Name, explanation and fingerprint of the policy.
     recipe
-        What made it, as JSON.
+        Recipe of the policy, as JSON.
     learned
-        The arrays of its cost model.
+        Arrays of its cost model.
     limits, units, evidence
-        As the module says; None, empty and None if they were not given.
+        Parts of the file as in the table above; None, empty and None if they were not given.
     versions
-        Versions of the parts that wrote it.
+        Versions of holdcourse and its libraries that wrote the file.
     """
 
     where: str
@@ -158,7 +158,7 @@ class PolicyFile:
 
     @classmethod
     def of(cls, policy: Policy, where: str = "the policy's file") -> PolicyFile:
-        """Return what the file of a policy holds; an error where only Python can make the policy again."""
+        """Return the content of a policy's file; it is an error if the policy cannot be described as JSON."""
         return cls(
             where,
             policy.name,
@@ -174,7 +174,7 @@ class PolicyFile:
 
     @classmethod
     def read(cls, source: str | Path | bytes, where: str | None = None) -> PolicyFile:
-        """Read a file, or the bytes of one; no code is run."""
+        """Read a file, or the bytes of a file; no code is run."""
         named = where or ("the policy's file" if isinstance(source, bytes) else str(source))
         content = source if isinstance(source, bytes) else archive.read_file(Path(source))
         state, arrays = archive.unpack(content, named)
@@ -232,12 +232,12 @@ class PolicyFile:
 
     @property
     def code(self) -> tuple[str, ...]:
-        """Import paths of code that is not ours, which making the policy would run."""
+        """Import paths of code that is not ours and would run when the policy is made."""
         return recipe.code_in(self.recipe)
 
     @property
     def problem(self) -> Problem:
-        """The settings, and what moving between them costs."""
+        """Settings, and what moving between them costs."""
         return Problem.from_data(self.recipe["problem"])
 
     @one_thread()
@@ -307,23 +307,23 @@ def save_policy(policy: Policy, path: Path, *, limits: Any, units: Mapping[str, 
 
 
 def load_policy(path: str | Path, *, trust: Trust = ()) -> Policy:
-    """Read a saved policy: it has the same fingerprint, and makes the same decisions from then on.
+    """Read a saved policy, which has the same fingerprint and makes the same decisions from then on.
 
     Parameters
     ----------
     path
-        The file that `Policy.save` or ``holdcourse backtest --save`` wrote.
+        File that `Policy.save` or ``holdcourse backtest --save`` wrote.
     trust
         Import paths of code that is not ours and may be run, such as ``"mine.py:mine"``. A file names the function that
-        made its policy; code that neither is ours nor belongs to an installed package is run only where you say so
-        here. Look at it first: whoever wrote the file has chosen it.
+        made its policy. Code that neither is ours nor belongs to an installed package runs only if you name it here.
+        Look at it first, because whoever wrote the file has chosen it.
 
     Raises
     ------
     DamagedFile
-        The file is not whole, or is none of ours.
+        The file is not intact, or is not a policy file.
     InvalidInput
-        It cannot be read, is of another format, holds something else, or needs code that is not trusted.
+        The file cannot be read, has another format or another kind of content, or needs code that is not trusted.
 
     Examples
     --------

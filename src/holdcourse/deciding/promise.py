@@ -1,36 +1,37 @@
-"""A promise against a baseline: a rule is followed as far as what it may lose has been saved, or is allowed for.
+"""A promise against a baseline: a rule is followed as far as an account of savings allows.
 
-The baseline is what would happen without us: staying, another fixed action, or any policy such as the operators' own
-rule. Both rules decide side by side, and an account compares them.
+The baseline is what would run without us: staying, another fixed action, or any policy such as the operators' own rule.
+Both rules decide side by side, and an account compares them.
 
 =========  =============================================================================================================
 symbol     meaning
 =========  =============================================================================================================
-E, S       what an action costs in a context by the model, and how far below that the bound lies
-x, b       what is played in a round, and what the baseline would play
-saved      sum over rounds of E(b) - E(x), less the movement beyond the baseline's
-doubt      by how much `saved` may be wrong
+E, S       expected cost of an action in a context according to the model, and the distance of the bound from it
+x, b       action that is played in a round, and action that the baseline would play
+saved      sum over rounds of E(b) - E(x), less the movement in addition to the baseline's
+doubt      bound on the error of `saved`
 allowed    half of `at_most` times the baseline's bill (the other half is kept for what the model does not see); at the
-           beginning that of some rounds more, which are paid in advance, or what some expensive moves cost
+           beginning an amount in advance: the share of some more rounds, or the price of some expensive moves
 =========  =============================================================================================================
 
-**By what is known now.** A round's E are asked again after it was measured: E(x) is then close to what was measured,
-and E(b) is as well known as the baseline was measured in such contexts. Doubts about rounds in alike contexts err
-together, others partly so.
+**The account uses what is known now.** The model estimates E of past rounds again after each measurement. E(x) is then
+close to the measurement, and E(b) is as certain as the baseline's measurements in such contexts make it. The errors of
+rounds in similar contexts are taken to be the same, and those of other rounds to be correlated.
 
-**What may be played.** An action, if saved - doubt + allowed still covers what it may cost more than the baseline, at
-the upper bound of the difference, the move there, and the move back to the baseline. The present action without all
-that, if it is better than the baseline even at its upper bound. And the baseline itself. Where the rule wants something
-else, the action of least expected cost is played among those that may be; moves count as if the rule stayed for some
-rounds.
+**What may be played.** An action may be played if saved - doubt + allowed covers what it may cost more than the
+baseline: the upper bound of the difference, the move there, and the move back to the baseline. The present action may
+be played without this condition if it is better than the baseline even at its upper bound. The baseline itself may
+always be played. If the rule wants another action, the permitted action of least expected cost is played instead; its
+move counts as if the rule stayed there for some rounds.
 
-**In steps.** What was learned nearby says little of a cliff farther off. So an action is in reach only if it is near
-one that was played, if the model knows it about as well, or if what may be lost there is small against what is left.
-Any other is approached over actions in reach, each of which is played. Where a move costs more than a round, steps
-would cost more than a fall, and there are none; nor where costs are a process in time, which nothing tells from afar.
+**In steps.** Readings nearby say little about a cliff farther away. So an action is within reach only if it is near an
+action that was played, if the model knows it about as well, or if the possible loss there is small compared with what
+is left. Other actions are approached in steps over actions within reach, each of which is played. There are no steps
+if a move costs more than a round, because they would cost more than the cliff, or if costs are a process in time, about
+which nearby actions say nothing.
 
-What is promised holds with the confidence of the bounds (see `holdcourse.learning.posteriors.fitted` for how they are
-calibrated), and as far as the model's kernel can follow the plant. Measured overspending is in docs/plants.md.
+The promise holds with the confidence of the bounds (`holdcourse.learning.posteriors.fitted` says how they are
+calibrated), and as far as the model's kernel can describe the plant. Measured overspending is in docs/plants.md.
 """
 
 from __future__ import annotations
@@ -177,18 +178,19 @@ class PromisedMaker:
 
 @dataclass(frozen=True)
 class Budget:
-    """How a promise stands, in the unit of costs.
+    """The account of a promise, in the unit of costs.
 
     Attributes
     ----------
     saved
-        Against the baseline, movement included, as the model estimates it now; negative where more was spent.
+        Savings compared with the baseline, movement included, as the model now estimates them; negative if more was
+        spent.
     doubt
-        By how much that may be wrong.
+        Bound on the error of `saved`.
     allowed
-        What may be spent more than the baseline would.
+        Amount that may be spent in addition to the baseline's bill.
     baseline_bill
-        What the baseline would have cost so far.
+        Bill of the baseline so far, as the model estimates it.
     """
 
     saved: float
@@ -198,7 +200,7 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """What is left to be risked."""
+        """Amount that may still be risked."""
         return self.saved - self.doubt + self.allowed
 
     def __str__(self) -> str:
@@ -210,9 +212,9 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Promised:
-    """Follows a rule under a promise against another one, the baseline.
+    """A rule that follows another rule as far as a promise against a baseline allows.
 
-    The cost model is `ExpertCosts`: the first expert is the rule, the second the baseline.
+    The cost model must be `ExpertCosts`: its first expert is the rule, its second the baseline.
     """
 
     problem: Problem
@@ -228,7 +230,7 @@ class Promised:
 
     @property
     def asks(self) -> tuple[type, ...]:
-        """The cost model must know the rule's and the baseline's own."""
+        """The protocols that the cost model must have."""
         return (ExpertCosts, OptimisticCosts)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
@@ -238,7 +240,7 @@ class Promised:
         return RuleState(int(action), round, seed, self._arrays(states, Account.empty(), reach))
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Go on elsewhere: somebody moved the machine, and would have moved it from the baseline's place too."""
+        """Continue at another action, because somebody moved the machine; the baseline is moved there too."""
         followed, base = self._states(state)
         states = resumed(self.followed, followed, action), replace(base, action=int(action))
         account = Account.of(state.arrays).without_newest(state.round)
@@ -246,7 +248,7 @@ class Promised:
         return replace(state, action=int(action), arrays=self._arrays(states, account, reach))
 
     def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
-        """Bring both rules to the start of an episode; the account goes on, and the last round is a part of it."""
+        """Bring both rules to the start of an episode; the account continues and includes the last round."""
         followed, base = self._states(state)
         states = (
             episode_begun(self.followed, followed, action, at),
@@ -315,11 +317,11 @@ class Promised:
         return self._chosen(state, wish, action, other, account, restraint)
 
     def stands(self, state: RuleState) -> Budget:
-        """How the promise stands after the newest round."""
+        """Return the account after the newest round."""
         return Account.of(state.arrays).stands(self)
 
     def describe(self) -> dict[str, Any]:
-        """Say what the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         rules = {"policy": self.followed.describe(), "baseline": self.baseline.describe()}
         terms = {"at_most": self.at_most, "budget": self.budget, "trials": self.trials, "caution": self.caution}
         return {"rule": "Promised", **terms, **rules}
@@ -355,7 +357,7 @@ class Promised:
 
     @cached_property
     def mean_way(self) -> float:
-        """What a move costs in the mean."""
+        """Mean cost of a move."""
         return mean_way(self.problem)
 
     def _arrays(self, states: Sequence[RuleState], account: Account, reach: Array) -> dict[str, Array]:

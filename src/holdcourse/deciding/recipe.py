@@ -1,11 +1,11 @@
-"""A policy as JSON: which function made it, with which options.
+"""A policy as JSON: the function that made it, and its options.
 
-A record of decisions and a policy's file hold it, so that anybody can check the record, and run the policy, without the
-program that wrote it. History is not part of a recipe; what was learned from it is part of the state.
+A record of decisions and a policy's file contain the recipe. So anybody can check the record and run the policy without
+the program that wrote it. History is not part of a recipe; what was learned from it is part of the state.
 
-**Whose code is run.** A recipe names what made the policy: one of ours, an entry point of a package that is installed,
-or an import path such as ``mine.py:mine``. The last is code that whoever wrote the file has chosen, so `make` runs it
-only where its caller names it under `trust`.
+**Whose code runs.** A recipe names what made the policy: one of our functions, an entry point of an installed package,
+or an import path such as ``mine.py:mine``. Whoever wrote the file has chosen that code, so `make` runs it only if its
+caller names it under `trust`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def hedged_of(problem: Problem, *, policies: Sequence[Policy], patience: float) 
 
 
 def describe(policy: Policy) -> dict[str, Any]:
-    """Return the recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
+    """Return the recipe in JSON values; raise `InvalidInput` if a part of the policy exists only in Python."""
     if policy.made_by is None:
         raise InvalidInput(
             f"it is not known what made {policy.name}, so only your own Python code can make it again; {OWN}"
@@ -60,9 +60,9 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 
 def make(recipe: Mapping[str, Any], trust: Collection[str] = (), **changes: Any) -> Policy:
-    """Return the policy of a recipe; `changes` replace options.
+    """Make the policy of a recipe; `changes` replace options.
 
-    Code of an import path is run only where it is named in `trust`.
+    Code of an import path runs only if `trust` names it.
     """
     try:
         return _made(recipe, Problem.from_data(recipe["problem"]), trust, changes)

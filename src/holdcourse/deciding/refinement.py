@@ -1,20 +1,20 @@
-"""Finer settings where they pay: found from what was measured, and added to those that there are.
+"""Finer settings where they pay: found from measurements, and added to the existing settings.
 
-**Where.** Every gap between two values of an axis is cut into the smallest parts that `resolution` would make there,
-given what the kernel says of the cost, what moving costs, and what as many measurements as there are can tell. Each
-value in between is compared with the best of the old settings in the contexts that occurred; see
-`holdcourse.learning.improvement`. What it is expected to save in a context counts as far as it is more than its old
-neighbours are expected to save, since a place that nobody has looked at is explored by the settings that there are; and
-as far as it is more than moving there from them costs, shared over `rounds`.
+**Candidates.** Every gap between two values of an axis is divided into the smallest parts that `resolution` would make
+there, given the kernel, the price of moving and the number of measurements. Each value in between is compared with the
+best of the old settings, in the contexts that occurred; see `holdcourse.learning.improvement`. Two amounts are deducted
+from what it is expected to save in a context: what its old neighbours are expected to save, because a region that
+nobody has measured is explored with the old settings; and the cost of moving there from them, shared over `rounds`.
 
-**Which.** Values are given up, those that save least first, as long as the best of those given up saves less than
-`loss` times the deviation of the cost, in the mean over the contexts. The others are added. So what is left between the
-settings is worth less than that, by what is believed now.
+**Choice.** Candidates are dropped, those that save least first, as long as the best of the dropped candidates saves
+less than `loss` times the deviation of the cost, on average over the contexts. The others are added. So according to
+the present estimate, no setting in between would save more than that.
 
-**What stays.** All old settings are kept, with their prices, units and names, so that every measurement is one of the
-finer problem too: `Refinement.history`. `Refinement.policy` is the same policy for it, which has learned them.
+**What stays.** All old settings stay, with their prices, units and names, so every measurement is a measurement of the
+finer problem too: `Refinement.history`. `Refinement.policy` is the same policy for the finer problem, and has learned
+these measurements.
 
-Axes are refined one after the other: the second one sees what was added to the first.
+Axes are refined one after the other, and each takes into account what was added to those before it.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ OWN = "make the policy yourself, from refinement.problem and with history=refine
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """A problem with finer settings where these pay, and what is known about them. Made by `refine`.
+    """A problem with finer settings where they pay, and the estimates behind them. Made by `refine`.
 
     Attributes
     ----------
     problem
-        The old settings and those added; the old problem itself where nothing pays.
+        The old settings and those added; the old problem itself if nothing pays.
     added
-        The values added to each axis, rising; the axis of settings that are single numbers is called "".
+        Values added to each axis, ascending; the axis of settings that are single numbers has the name "".
     places
-        Which action of `problem` each old one is, (n,).
+        For each old action, its index in `problem`, (n,).
     history
-        Everything that was measured, about the actions of `problem`.
+        All measurements, with the actions of `problem`.
     gain
-        What a round is expected to cost less, by what is believed now, if moves were free and nothing more was learned.
+        Expected saving per round according to the present estimate, if moves were free and nothing more were learned.
     possible_gain
-        The same with what is still uncertain counted in: by how much the best of the settings added is better than the
-        old ones where it turns out to be better, in the mean. Where nothing pays, of those that were given up.
+        Expected saving per round if what is still uncertain were known: the mean advantage of the best setting added
+        over the old ones, counted as 0 whenever it is worse. If nothing pays, that of the settings that were dropped.
     move_cost
-        What the cheapest move from an old setting to one of those added costs; 0 where there are none.
+        Cost of the cheapest move from an old setting to an added one; 0 if none was added.
     spacing
-        For each axis the least distance between values that was considered.
+        Smallest distance between values that was considered, for each axis.
     before
         The policy that was refined.
 
@@ -102,12 +102,12 @@ class Refinement:
 
     @cached_property
     def policy(self) -> Policy:
-        """The same policy for the finer problem, which has learned all that was measured."""
+        """The policy for the finer problem, which has learned all measurements."""
         return _made_again(self.before, self.problem, self.places, self.history)
 
     @property
     def words(self) -> str:
-        """What is refined, what it is expected to gain, and what it costs; in sentences."""
+        """What was refined, what it is expected to save, and what moves cost, in sentences."""
         problem, count = self.problem, sum(len(values) for values in self.added.values())
         if not count:
             return (
@@ -151,19 +151,18 @@ def refine(
     Parameters
     ----------
     policy
-        What has been run, such as `Controller.policy`: one that learns, for settings that are numbers or a grid with
-        axes of numbers.
+        A policy that learns, such as `Controller.policy`, for settings that are numbers or a grid with axes of numbers.
     history
-        What was measured since the policy was made, as a `History` or (action, context, measurement) triples; what it
-        was made with is known. `audit.history` reads it from a record.
+        Measurements since the policy was made, as a `History` or (action, context, measurement) triples; the policy
+        knows its earlier ones. `audit.history` reads them from a record.
     within
-        Lowest and highest value between which to refine; for a grid by axis, ``{"valve": (20.0, 60.0)}``, and then
-        those axes only.
+        Lowest and highest value between which to refine; for a grid, by axis: ``{"valve": (20.0, 60.0)}``, and then
+        only those axes.
     rounds
-        For how many rounds a move pays off, as in `resolution`.
+        Number of rounds in which a move must pay off, as in `resolution`.
     loss
-        What settings in between may still save in a round, by what is believed, as a share of the deviation of the
-        cost; and by how much a finer spacing may miss the best place, as in `resolution`.
+        Expected saving per round that settings in between may still offer, as a share of the deviation of the cost;
+        also the loss of a spacing, as in `resolution`.
 
     Examples
     --------

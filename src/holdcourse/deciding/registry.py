@@ -1,7 +1,7 @@
-"""The table of policies: one entry each, with its name, what makes it, what it must be shown, and how it looks.
+"""The table of policies. Each entry has a name, a maker, what the policy must be shown, and its look in figures.
 
 Names are spelled the same everywhere: on the command line, in the service, in sweep files, tables and records. An entry
-holds a maker for each kind of world that it can be made for, as an import path that is loaded on first use:
+has a maker for each kind of world in which the policy can run, as an import path that is loaded on first use:
 
 =========  =======================================================================================================
 kind       what the maker is called with
@@ -9,12 +9,12 @@ kind       what the maker is called with
 problem    the problem, and by name the options of the policy
 cells      the same, for policies that only ``holdcourse compare`` knows
 wind       the `Setting` of a wind backtest
-plants     as the rivals of the plants need it
-recipe     the problem, and by name all that was learned or chosen: for policies that are made for another kind of world
-           first, and again from what a file or a record says of them
+plants     the arguments that the functions in ``worlds.plants.rivals`` take
+recipe     the problem, and by name everything that was learned or chosen: for policies that were first made for another
+           kind of world, and are made again from a file or a record
 =========  =======================================================================================================
 
-To register a policy is to add an entry. Entry points in the group ``holdcourse.policies`` and import paths such as
+To register a policy, add an entry. Entry points in the group ``holdcourse.policies`` and import paths such as
 ``my_package.my_module:my_policy`` or ``folder/file.py:my_policy`` are looked up as if they were entries.
 
 Examples
@@ -70,32 +70,32 @@ class Entry:
     Attributes
     ----------
     name
-        Lower case, with hyphens.
+        Name of the policy, in lower case and with hyphens.
     label
-        How it is called in figures and tables.
+        Name in figures and tables.
     sentence
-        What it does.
+        What the policy does, in a sentence.
     shown
-        What it has to know: "nothing"; "measurements", from which it learns; "history", measured before it begins;
-        "costs", the true ones of every action in each round; "hindsight", all of them in advance, which is no policy.
+        What the policy must be shown: "nothing"; "measurements", from which it learns; a "history", measured before it
+        begins; the true "costs" of every action in each round; or "hindsight", all costs in advance, for bills that
+        policies are compared with.
     makers
-        By kind of world; an import path ``module:name``, or the function itself.
+        Makers by kind of world: an import path ``module:name``, or the function itself.
     colour, dash
         Colour and dashes of its line in pictures; dashes are lengths on and off, none for a solid line. An entry
         without a colour gets one of `OTHER_COLOURS`.
     required
-        Options without which it cannot be made.
+        Options that the maker requires.
     own_width
-        How wide its bounds are is its own affair: the width of a sweep's other learners is not given to it.
+        Whether the policy has a width of its own; then it does not get the width of the other learners in a sweep.
     stroke
-        What else is particular about its line: width, opacity and place before or behind others, as matplotlib names
-        them.
+        Other properties of its line, with matplotlib's names: width, opacity, order.
     context
-        What it is shown in a wind backtest: the hour of the day, as in the paper, or the time in hours since 1970.
+        Context in a wind backtest: the "hour" of the day, as in the paper, or the "time" in hours since 1970.
     on_request
-        A wind backtest flies it only where it is asked for by name.
+        Whether a wind backtest flies the policy only if it is named.
     source
-        The entry point or import path of code that is not ours.
+        Entry point or import path, for code that is not ours.
     """
 
     name: str
@@ -114,18 +114,18 @@ class Entry:
 
     @property
     def knowing(self) -> bool:
-        """Whether it knows more than a machine could measure."""
+        """Whether the policy knows more than a machine could measure."""
         return self.shown in ("costs", "hindsight")
 
     def maker(self, kind: Kind = "problem") -> Maker:
-        """Return what makes it for a kind of world."""
+        """Return the maker for a kind of world."""
         if kind not in self.makers:
             raise InvalidInput(f"policy {self.name!r} cannot be made here; choose one of {', '.join(names(kind))}")
         made_by = self.makers[kind]
         return load(made_by) if isinstance(made_by, str) else made_by
 
     def options(self, kind: Kind = "problem") -> Options:
-        """Return the options that its maker takes beside the problem."""
+        """Return the options that its maker takes in addition to the problem."""
         from holdcourse.deciding.policy import Learning  # numbers, which the table alone does without
 
         parameters = list(inspect.signature(self.maker(kind)).parameters.values())[1:]  # the first is the problem
@@ -375,22 +375,22 @@ TABLE: dict[str, Entry] = {entry.name: entry for entry in _ours()}
 
 
 def add(entry: Entry) -> Entry:
-    """Add a policy, or replace the one of that name."""
+    """Add a policy, or replace the policy with that name."""
     TABLE[entry.name] = entry
     return entry
 
 
 def names(kind: Kind | None = None, *, shown: Collection[Shown] | None = None, ready: bool = False) -> list[str]:
-    """Return the names of the table, in its order.
+    """Return the names of the policies, in the order of the table.
 
     Parameters
     ----------
     kind
-        Only those that can be made for this kind of world.
+        Kind of world for which the policies must have a maker; None for all.
     shown
-        Only those that are shown one of these.
+        What the policies may be shown; None for all.
     ready
-        Only those that need no option of their own to be made.
+        Whether to leave out policies that require an option.
     """
     return [
         name
@@ -402,12 +402,12 @@ def names(kind: Kind | None = None, *, shown: Collection[Shown] | None = None, r
 
 
 def entry_of(name: str, kind: Kind | None = None) -> Entry:
-    """Find the entry of a name, an entry point or an import path; an error names the nearest ones where there is none.
+    """Return the entry of a name, an entry point or an import path; if there is none, the error suggests similar names.
 
     Parameters
     ----------
     kind
-        The kind of world that it is to be made for.
+        Kind of world for which the policy must have a maker.
     """
     found = TABLE.get(name)
     if found is None and ":" in name:
@@ -433,18 +433,20 @@ def unknown(name: str, known: Collection[str]) -> InvalidInput:
 
 
 def make(name: str, problem: Any, **options: Any) -> Any:
-    """Return the policy of a name, an entry point or an import path, which remembers how it was made.
+    """Make the policy of a name, an entry point or an import path, and keep in it how it was made.
 
-    So it can be saved, and a record of its decisions can be checked by itself.
+    So the policy can be saved, and a record of its decisions can be verified without further code.
 
     Parameters
     ----------
     name
-        Such as ``"gp-md"``, or ``"my_package.my_module:mine"`` or ``"folder/mine.py:mine"`` for one of your own.
+        Name of the policy, such as ``"gp-md"``, or the import path of your own: ``"my_package.my_module:mine"`` or
+        ``"folder/mine.py:mine"``.
     problem
         The `Problem`.
     options
-        Options of the policy, by name. To be saved they must be numbers, texts, lists, or what ours take.
+        Options of the policy, by name. A policy can be saved if they are numbers, texts, lists, or values that our
+        policies take.
 
     Examples
     --------
@@ -462,7 +464,7 @@ def make(name: str, problem: Any, **options: Any) -> Any:
 
 
 def label_of(name: str) -> str:
-    """Return how a policy is called in figures and tables; one that is not in the table, by its name."""
+    """Return the name of a policy in figures and tables; for a policy outside the table, its name."""
     return TABLE[name].label if name in TABLE else name
 
 
@@ -472,7 +474,7 @@ def is_knowing(name: str) -> bool:
 
 
 def colour_of(name: str) -> str:
-    """Return the colour of a policy; those without one get others, by their place in the table or their name."""
+    """Return the colour of a policy; a policy without one gets a colour by its place in the table or its name."""
     if name in TABLE and TABLE[name].colour:
         return TABLE[name].colour
     plain = [other for other, entry in TABLE.items() if not entry.colour]
@@ -481,7 +483,7 @@ def colour_of(name: str) -> str:
 
 
 def load(source: str) -> Maker:
-    """Return what an import path names: ``package.module:name`` or ``folder/file.py:name``."""
+    """Import and return the function of an import path, ``package.module:name`` or ``folder/file.py:name``."""
     module_name, colon, name = source.rpartition(":")
     if not colon:
         raise InvalidInput(f"{source!r} is not an import path; write it like my_package.my_module:my_function")

@@ -71,7 +71,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a rule sees of the round.
+    """The view of a round that a rule gets.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class View:
     context
         The context as the user gave it.
     allowed
-        Which actions may be chosen: booleans, shape (n,).
+        Actions that may be chosen: booleans, shape (n,).
     forecast
         Contexts expected in the next rounds; None if there is no forecast.
     model
@@ -119,6 +119,10 @@ class RuleState:
     seed: int
     arrays: dict[str, Array]
 
+    def __post_init__(self) -> None:
+        if isinstance(self.action, np.integer):  # as argmin gives it; a record and a saved state hold plain numbers
+            object.__setattr__(self, "action", int(self.action))
+
     def uniform(self) -> float:
         """Return the random number of this round, in [0, 1)."""
         return uniform(self.seed, self.round)
@@ -126,21 +130,22 @@ class RuleState:
 
 @dataclass(frozen=True)
 class Turn:
-    """Whose turn it is in a trial, see `holdcourse.deciding.trial`.
+    """Turn of an arm in a trial; see `holdcourse.trial`.
 
     Attributes
     ----------
     block
-        The number of the block, from 0; blocks 2 k and 2 k + 1 are a pair.
+        Number of the block, from 0; blocks 2 k and 2 k + 1 are a pair.
     arm
-        0: the baseline's, 1: the policy's.
+        Arm whose turn it is: 0 for the baseline, 1 for the policy.
     place
-        Where the arm was before the round, as if it had decided throughout; the index of an action.
+        Index of the action at which the arm was before the round, as if it had decided throughout.
     predicted
-        What the baseline's action was expected to cost a round in the first and the second block of the pair, when the
-        pair began; in its first round only, and where a forecast of contexts reached its end.
+        Expected cost per round of the baseline's action in the first and the second block of the pair, computed when
+        the pair began. Given only in the first round of the pair, if a forecast of contexts reaches the end of the
+        pair; otherwise None.
     heard
-        Whether the other arm learns from the round too; the one whose turn it is always does.
+        Whether the other arm also learns from the round; the arm whose turn it is always does.
     """
 
     block: int
@@ -218,15 +223,15 @@ class Choice:
     probabilities
         Probability that each action had, shape (n,).
     words
-        One or two sentences about the decision, if the rule has more to say.
+        One or two sentences about the decision; empty if the rule has none.
     excess
-        What the decision is expected to cost more than the rule's plan, in order to learn something.
+        Expected additional cost of the decision compared with the rule's plan, if it is made to learn something.
     turn
-        Whose turn it is in a trial.
+        The turn, in a trial; None otherwise.
     prospect
-        What a plan compared.
+        What a plan compared; None for rules that do not plan.
     restraint
-        Why a rule did not get what it wanted.
+        Why a rule did not get what it wanted; None if it did.
     """
 
     state: RuleState
@@ -245,7 +250,7 @@ class Choice:
 
 @runtime_checkable
 class Rule(Protocol):
-    """What decides, round by round. Its functions are pure: a state and a view give an action and a new state."""
+    """A rule, which decides round by round. Its functions are pure: they turn a state and a view into a choice."""
 
     @property
     def problem(self) -> Problem:
@@ -267,7 +272,7 @@ class Rule(Protocol):
 
 @runtime_checkable
 class RuleMaker(Protocol):
-    """What makes the rule of a run from the run's seed, for rules that contain something random, such as a tree."""
+    """A maker of rules from the run's seed, for rules that contain something random, such as a tree."""
 
     def rule_for(self, seed: int) -> Rule:
         """Return the rule of the run with this seed."""

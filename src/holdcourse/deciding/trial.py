@@ -72,17 +72,17 @@ def trial(
     policy
         The policy to be tested, made for the machine as if it ran alone.
     baseline
-        What it is compared with: None, staying where the run begins; a setting, by its value or label; another policy;
-        "operators": people run the machine in these blocks, and say by ``applied`` where it was.
+        The other arm. None: staying where the run begins; or a setting, by its value or label; or another policy; or
+        "operators": people run the machine in these blocks, and tell its setting as ``applied``.
     block
-        Length of a block in rounds; `holdcourse.plan_trial` says which is best.
+        Length of a block in rounds; `holdcourse.plan_trial` finds the best one.
     blocks
-        How many, an even number; then the policy runs alone. None: until somebody ends it.
+        Number of blocks, which is even; after them the policy runs alone. None: the trial has no end of its own.
     heard
-        Share of the other arm's rounds from which an arm learns, 0 to 1; `holdcourse.plan_trial` says with which share
-        each arm does as well in its own blocks as if it ran throughout.
+        Share of the other arm's rounds from which an arm learns, 0 to 1. `holdcourse.plan_trial` finds the share with
+        which each arm does as well in its own blocks as if it ran throughout.
     baseline_index
-        The baseline as the index of a setting.
+        Index of the baseline's setting, instead of `baseline`.
 
     Examples
     --------

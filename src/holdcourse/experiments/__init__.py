@@ -1,4 +1,4 @@
-"""Experiments: sweeps that resume and scale out, the paper's figures, and plots of what came out."""
+"""Experiments: sweeps that resume and run in parallel, the paper's figures, and plots of the results."""
 
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan
 from holdcourse.experiments.paper import SyntheticPlan, WindPlan

@@ -125,7 +125,7 @@ class CellConfig(WorldConfig):
         return make_policy(config.name, world.problem, knows, config.options, config.source)
 
     def seed_of(self, run: RunConfig) -> int:
-        """Return the seed of a run is the number of its landscape."""
+        """Return the seed of a run, which is the number of its landscape."""
         return int(run.problem)
 
     def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Trace:
@@ -169,16 +169,16 @@ DEFAULT_POLICIES = ("recommended", "planner", "gp-md-1", "gp-md", "planner-known
 
 
 class ComparisonPlan(Frozen):
-    """Which policies are compared, and in which cells.
+    """Plan of a comparison: policies, and the cells in which they are compared.
 
     Attributes
     ----------
     policies
-        Names of ours, or a user's own as "label=module.py:function" or "module.py:function". Differences are to the
-        first one. A function is called with the problem and, by name, what a learner knows: kernel, noise_std,
-        prior_mean and contexts.
+        Names of our policies, or your own as "label=module.py:function" or "module.py:function". Differences are
+        relative to the first policy. A function is called with the problem and, by name, with what a learner knows:
+        kernel, noise_std, prior_mean and contexts.
     processes
-        Of the contexts; those in `HARD` are run at rho 1 only.
+        Processes of contexts; those in `HARD` run at rho 1 only.
     """
 
     policies: tuple[str, ...] = DEFAULT_POLICIES
@@ -214,18 +214,17 @@ class ComparisonPlan(Frozen):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the policies are called in tables."""
+        """Names of the policies in tables."""
         return tuple(policy_of(text).name for text in self.policies)
 
     def check(self) -> None:
-        """Raise unless there are such policies."""
+        """Raise an error unless the policies exist."""
         for text in self.policies:
             policy = policy_of(text)
-            if policy.source is not None or policy.name not in registry.names("cells"):
-                check_policy_name(policy.name, policy.source)
+            check_policy_name(policy.name, policy.source, registry.names("cells"))
 
     def sweep(self) -> Sweep:
-        """List all runs, landscape by landscape. A folder may hold those of several plans, on the same landscapes."""
+        """Return all runs, landscape by landscape. Several plans on the same landscapes may share a folder."""
         policies = [policy_of(text) for text in self.policies]
         runs = [
             RunConfig(
@@ -300,7 +299,7 @@ class Comparison:
     Attributes
     ----------
     policies, seeds, cells
-        What the axes of `ratios` stand for; landscapes and cells that some policy has not finished are left out.
+        Labels of the axes of `ratios`; landscapes and cells that some policy has not finished are left out.
     ratios
         Shape (policies, seeds, cells).
     """
@@ -312,7 +311,7 @@ class Comparison:
 
     @classmethod
     def of(cls, rows: Iterable[Row], policies: Sequence[str], cells: Sequence[tuple[str, float]]) -> Comparison:
-        """Return the comparison that finished runs make."""
+        """Make the comparison from finished runs."""
         found = {(row.policy, int(row.problem), (row.experiment, row.rho)): row.ratio for row in rows}
         everywhere = sorted({seed for _, seed, _ in found})
         whole = [s for s in everywhere if all((name, s, cell) in found for name in policies for cell in cells)]

@@ -109,17 +109,17 @@ def _case(plant: str, seed: int, rounds: int) -> PlantCase:
 
 
 class PlantPlan(Frozen):
-    """Which policies are compared, and on which plants.
+    """Plan of a comparison: policies, and the plants on which they are compared.
 
     Attributes
     ----------
     policies
-        Names of ours, or a user's own as "label=module.py:function" or "module.py:function". A function is called with
-        the problem, and with ``history=`` unless the run is cold. By default ours and the rules of people.
+        Names of our policies, or your own as "label=module.py:function" or "module.py:function". A function is called
+        with the problem, and with ``history=`` unless the run is cold. Default: our policies and the rules of people.
     worlds
-        Names of plants; all by default.
+        Names of the plants; default: all.
     history
-        Whether there are two weeks of operators' history; without it a run is cold.
+        Whether a run begins with two weeks of operators' history; without it the run is cold.
     """
 
     policies: tuple[str, ...] = ()
@@ -144,26 +144,26 @@ class PlantPlan(Frozen):
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The policies, or those of the default that need no more than there is."""
+        """The policies; by default those that need no more than the run offers."""
         needs = [name for name in DEFAULT_POLICIES if "history" in registry.TABLE[name].required]
         return self.policies or tuple(name for name in DEFAULT_POLICIES if self.history or name not in needs)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the policies are called in tables."""
+        """Names of the policies in tables."""
         return tuple(policy_of(text).name for text in self.chosen)
 
     def check(self) -> None:
-        """Raise unless there are such policies, and what they need is there."""
+        """Raise an error unless the policies exist and the run offers what they need."""
         for text in self.chosen:
             policy = policy_of(text)
             if policy.source is not None or policy.name not in registry.names("plants"):
-                check_policy_name(policy.name, policy.source)
+                check_policy_name(policy.name, policy.source, registry.names("plants"))
             elif not self.history and "history" in registry.TABLE[policy.name].required:
                 raise InvalidInput(f"policy {policy.name!r} needs a history, but a cold run has none; leave it out")
 
     def sweep(self) -> Sweep:
-        """All runs, seed by seed. A folder may hold those of several plans: their cases are the same."""
+        """Return all runs, seed by seed. Several plans may share a folder, because their cases are the same."""
         runs = [
             RunConfig(
                 experiment=plant,
@@ -207,15 +207,15 @@ class PlantLine:
 
 @dataclass(frozen=True, eq=False)
 class PlantComparison:
-    """Bills against staying by policy, plant and seed.
+    """Bills compared with staying, by policy, plant and seed.
 
     Attributes
     ----------
     policies, worlds, seeds
-        What the axes stand for; the last two policies are hindsight. Seeds that some policy has not finished on some
-        plant are left out.
+        Labels of the axes; the last two policies are hindsight. Seeds that some policy has not finished on some plant
+        are left out.
     bills, first_weeks
-        Bill over staying's, less 1; shape (policies, worlds, seeds).
+        Bill divided by the bill of staying, less 1; shape (policies, worlds, seeds).
     """
 
     policies: tuple[str, ...]
@@ -226,7 +226,7 @@ class PlantComparison:
 
     @classmethod
     def of(cls, plan: PlantPlan, folder: str | Path) -> PlantComparison:
-        """The comparison that the finished runs of a plan make."""
+        """Make the comparison from the finished runs of a plan."""
         store, found = Folder(Path(folder)), {}
         for run in plan.sweep().runs:
             if store.run_file(run.identity).exists():
@@ -246,7 +246,7 @@ class PlantComparison:
         return cls(policies, plan.worlds, tuple(whole), table[0], table[1])
 
     def line(self, policy: str, world: str | None = None) -> PlantLine:
-        """One policy on one plant, or on all of them."""
+        """Return the line of a policy on one plant, or on all of them."""
         p = self.policies.index(policy)
         chosen = range(len(self.worlds)) if world is None else [self.worlds.index(world)]
         bills, weeks = self.bills[p, chosen], self.first_weeks[p, chosen]
@@ -262,14 +262,14 @@ class PlantComparison:
         )
 
     def lines(self, policy: str | None = None) -> list[PlantLine]:
-        """A line for every policy over all plants; of one policy, one for every plant."""
+        """Return a line for every policy over all plants; or, for one policy, a line for every plant."""
         if policy is None:
             return [self.line(name) for name in self.policies]
         return [self.line(policy, world) for world in self.worlds]
 
     @property
     def every_line(self) -> list[PlantLine]:
-        """All lines: every policy on every plant, and on all."""
+        """All lines: every policy on every plant, and on all plants together."""
         return [line for name in self.policies for line in (*self.lines(name), self.line(name))]
 
 

@@ -61,11 +61,11 @@ def plot_costs(
     results
         Results of one sweep.
     rho, experiment, problem, policies
-        Which runs to draw; default all.
+        Runs to draw; default: all.
     quantity
         "total", "service", "movement", "net" or "regret".
     ax
-        Draw here; default a new figure with a legend.
+        Axes to draw on; default: a new figure with a legend.
     """
     chosen = results.select(experiment=experiment, rho=rho, problem=problem, policies=policies)
     if len(chosen.rhos) > 1:
@@ -89,7 +89,7 @@ def plot_movement(results: Results, **options: object) -> Figure:
 def plot_regret(results: Results, **options: object) -> Figure:
     """Draw the cumulative cost above the clairvoyant optimum; options as in `plot_costs`, without `policies`.
 
-    The optimum looks at the whole run, so a curve may dip below 0 on the way; at the end it cannot.
+    The optimum considers the whole run, so a curve may fall below 0 for a while, but not at the end.
     """
     return plot_costs(results, quantity="regret", **options)  # type: ignore[arg-type]
 
@@ -110,8 +110,8 @@ def plot_rho(
     Parameters
     ----------
     weighted
-        Weights rho / (1 + rho) for service and 1 / (1 + rho) for movement, as in the paper's Figure 2f. Decisions are
-        the same, for only the ratio of the weights matters to them.
+        Whether to use the weights rho / (1 + rho) for service and 1 / (1 + rho) for movement, as in the paper's Figure
+        2f. Decisions are the same, because they depend only on the ratio of the weights.
     """
     chosen = results.select(experiment=experiment, problem=problem, policies=policies)
     with drawing():
@@ -164,12 +164,12 @@ def _finish(ax: Axes, title: str | None, *, alone: bool) -> None:
 
 
 def plot_trajectory(runs: Run | Mapping[str, Run], *, title: str | None = None) -> Figure:
-    """Draw where one or several runs went; the true costs of all actions lie in grey behind, if they are not too many.
+    """Draw the actions of one or several runs over time, over the true costs of all actions in grey if these are few.
 
     Parameters
     ----------
     runs
-        A run, or several in the same world by name.
+        A run, or several runs in the same world, by name.
     """
     named = {runs.policy: runs} if isinstance(runs, Run) else dict(runs)
     if not named:
@@ -207,7 +207,7 @@ def probabilities_of(
 def plot_probabilities(
     probabilities: ArrayLike, problem: Problem, actions: ArrayLike | None = None, *, title: str | None = None
 ) -> Figure:
-    """Return how probable every action was over time, and the one taken; see `probabilities_of`."""
+    """Draw the probability of every action over time, and the actions taken; see `probabilities_of`."""
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != problem.n:
         raise InvalidInput(f"probabilities must have shape (rounds, {problem.n}), got {table.shape}")

@@ -44,7 +44,7 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Finished runs: `rows[k]` and `curves[k]` belong to the same one.
+    """Finished runs: `rows[k]` and `curves[k]` belong to the same run.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Results:
         problem: str | int | None = None,
         policies: Iterable[str] | None = None,
     ) -> Results:
-        """Return the runs that match all that is given."""
+        """Return the runs that match all arguments."""
         wanted = None if policies is None else set(policies)
         chosen = [
             k
@@ -93,18 +93,18 @@ class Results:
 
     @property
     def policies(self) -> list[str]:
-        """Names of the policies, each once."""
+        """Names of the policies, without repetition."""
         return sorted({row.policy for row in self.rows})
 
     @property
     def rhos(self) -> list[float]:
-        """Weights of the service cost, each once."""
+        """Weights of the service cost, without repetition."""
         return sorted({row.rho for row in self.rows})
 
     def cumulative(self, policy: str, quantity: Quantity = "total") -> Array:
-        """Return what a policy had paid after each round, shape (runs, rounds).
+        """Return the sum that a policy had paid after each round, shape (runs, rounds).
 
-        "net" is the gain less the movement, where costs come from gains (wind: net energy); "regret" is the total less
+        "net" is the gain less the movement, if costs come from gains (wind: net energy); "regret" is the total less
         that of the clairvoyant optimum.
         """
         if quantity not in QUANTITIES:
@@ -120,7 +120,7 @@ class Results:
         return np.cumsum([self._per_round(k, quantity) for k in chosen], axis=1)
 
     def final(self, policy: str, quantity: Quantity = "total") -> Array:
-        """Return what a policy had paid at the end, shape (runs,)."""
+        """Return the sum that a policy had paid at the end, shape (runs,)."""
         if quantity in ("total", "service", "movement"):
             return np.array([getattr(row, quantity) for row in self.rows if row.policy == policy])
         return np.asarray(self.cumulative(policy, quantity)[:, -1])

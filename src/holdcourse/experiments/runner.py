@@ -95,21 +95,21 @@ def run_sweep(
     fresh: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Do all runs of a sweep that are not in the folder yet, and write its `summary.csv`.
+    """Do all runs of a sweep that the folder does not contain yet, and write its `summary.csv`.
 
     Parameters
     ----------
     sweep
-        The runs.
+        The sweep, which lists the runs.
     out
-        The folder; one that holds results of another configuration is refused.
+        Folder of the results; a folder with results of another configuration is refused.
     executor
-        Who does the work; default a pool of `workers` processes (as many as there are processors), or this process if
-        that is one. Results are the same to the last bit.
+        Executor of the runs; default: a pool of `workers` processes (one per processor), or this process if `workers`
+        is 1. Results are the same, bit for bit.
     fresh
-        Remove the results that are there first.
+        Whether to remove the results in the folder first.
     say
-        Called with a line of text about what was found.
+        Function that is called with a line of text about what was found.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """A fitted BoTorch or GPyTorch model as a cost model (extra ``[botorch]``).
 
-For models that we do not have: multi-fidelity, mixed, deep or transformed ones. Each measurement grows them, so one
-round costs more the longer they run; `holdcourse.posterior` does not.
+For models that holdcourse does not have: multi-fidelity, mixed, deep or transformed models. They grow with each
+measurement, so a round takes longer the longer they run; with `holdcourse.posterior` it does not.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ STATE = ("actions", "contexts", "measurements")
 class BotorchCosts:
     """Lower confidence bounds of a fitted BoTorch or GPyTorch model; see `holdcourse.learning.costs.CostModel`.
 
-    The model's inputs are rows (action coordinates, context), its one output is what is measured. `learn` conditions it
-    on each measurement (`condition_on_observations`, in GPyTorch `get_fantasy_model`): the data grow, hyperparameters
-    and transforms stay as they were fitted. Do not train the model any further while it is in use here.
+    The model's inputs are rows of action coordinates and context; its single output is what is measured. `learn`
+    conditions it on each measurement (`condition_on_observations`, in GPyTorch `get_fantasy_model`). The data grow;
+    hyperparameters and transforms stay as they were fitted. Do not train the model any further while it is in use here.
 
     Parameters
     ----------
     problem
         The actions; their coordinates are the first inputs of the model.
     model
-        Fitted already. It is put into evaluation mode.
+        Fitted model, which is put into evaluation mode.
     width
-        The bound is mean - width * standard deviation, without measurement noise.
+        Width of the bound, which is mean - width * standard deviation, without measurement noise.
     maximise
-        The model's output is a gain: its negative upper bound is the cost.
+        Whether the model's output is a gain; then its negative upper bound is the cost.
     frozen
-        Measurements do not change the model; the only way for models that cannot be conditioned.
+        Whether measurements leave the model unchanged; needed for models that cannot be conditioned.
     noise_std
-        Deviation of a new measurement, in its own units. Needed for models fitted with known noise (``train_Yvar``);
-        others know their noise.
+        Standard deviation of a new measurement, in its units. Needed for models fitted with known noise
+        (``train_Yvar``); other models know their noise.
     context_dimension
-        Length of a context. By default what the model's training inputs leave beside the action coordinates.
+        Length of a context. Default: the number of the model's inputs that are not action coordinates.
 
     Attributes
     ----------
     model
-        The model at present.
+        The model with the measurements so far.
 
     Examples
     --------
@@ -133,10 +133,10 @@ class BotorchCosts:
         return 1.0
 
     def new_episode(self) -> None:
-        """Nothing to do: bounds follow every measurement."""
+        """Do nothing, because bounds follow every measurement."""
 
     def copy(self) -> BotorchCosts:
-        """Make an independent twin; it shares the model, which conditioning replaces and never changes."""
+        """Return an independent copy; it shares the model, which conditioning replaces and never changes."""
         twin = BotorchCosts(
             self.problem,
             self._fitted,
@@ -150,12 +150,12 @@ class BotorchCosts:
         return twin
 
     def state(self) -> Arrays:
-        """The measurements told; the model as it was fitted is not part of the state."""
+        """Return the measurements told; the fitted model is not part of the state."""
         past = History.from_triples(self._measured)
         return {"actions": past.actions, "contexts": past.contexts, "measurements": past.measurements}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> BotorchCosts:
-        """Tell the fitted model what a `state` holds, one by one: the same arithmetic, so the same bits."""
+        """Tell the fitted model the measurements of a `state`, one by one, which gives the same bits."""
         missing = [name for name in STATE if name not in arrays]
         if missing:
             raise InvalidInput(

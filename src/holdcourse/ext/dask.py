@@ -22,9 +22,9 @@ RETRIES = 3  # of work whose worker was lost; what our own code raises never com
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """The workers of a running scheduler, e.g. at ``tcp://10.0.0.1:8786``, as a `concurrent.futures.Executor`.
+    """Return the workers of a running scheduler, e.g. at ``tcp://10.0.0.1:8786``, as a `concurrent.futures.Executor`.
 
-    The workers need holdcourse in the same version. A worker that is lost does not matter: its work goes to others.
+    The workers need the same version of holdcourse. If a worker is lost, others do its work.
 
     Examples
     --------

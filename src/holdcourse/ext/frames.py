@@ -8,8 +8,8 @@ a sweep's results   `sweep_frame`: a row for each run
 a record            `record_frame`: a row for each decision             `record_dataset`: round
 ==================  ==================================================  ===========================================
 
-Contexts of one number are the column ``context``, others ``context_0``, ``context_1``, ..., unless `context_names` says
-better. `units`, by column, go into ``attrs["units"]``: of the frame, and of each variable of a dataset.
+Contexts of one number are the column ``context``, others ``context_0``, ``context_1``, ..., unless `context_names`
+names them. `units`, by column, are stored in ``attrs["units"]`` of the frame, and of each variable of a dataset.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Sweep(Protocol):
 def runs_frame(
     runs: Runs, *, context_names: Sequence[str] | None = None, time: ArrayLike | None = None, units: Units | None = None
 ) -> pd.DataFrame:
-    """What was done and paid, a row for each round of each run.
+    """Return actions and costs of runs, with a row for each round of each run.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def runs_frame(
     context_names
         Names of the axes of the context.
     time
-        When each round began; becomes the column ``time``.
+        Time at which each round began; becomes the column ``time``.
     units
         Units of the columns, by name.
 
@@ -258,7 +258,7 @@ def runs_frame(
 
 
 def sweep_frame(results: Sweep) -> pd.DataFrame:
-    """A row for each run of a sweep: experiment, policy, weight, start, bill, optimum, ratio to it."""
+    """Return a row for each run of a sweep: experiment, policy, weight, start, bill, optimum, ratio to the optimum."""
     return pd.DataFrame([asdict(row) for row in results.rows])
 
 
@@ -269,14 +269,14 @@ def record_frame(
     context_names: Sequence[str] | None = None,
     units: Units | None = None,
 ) -> pd.DataFrame:
-    """What a controller decided and was told, a row for each decision, by round.
+    """Return what a controller decided and was told, with a row for each decision, by round.
 
     Parameters
     ----------
     record
         A controller that keeps a record, or the file of the record; also while a controller writes to it.
     problem
-        Needed only for the file of a policy that its record cannot make again.
+        Problem of the policy; needed only for the file of a record that cannot make its policy.
     context_names, units
         As in `runs_frame`.
 
@@ -331,14 +331,14 @@ def runs_dataset(
     units: Units | None = None,
     costs: bool = False,
 ) -> xr.Dataset:
-    """What was done and paid, over run and round. The runs must have as many rounds each.
+    """Return actions and costs over run and round. All runs must have the same number of rounds.
 
     Parameters
     ----------
     runs, context_names, time, units
         As in `runs_frame`; `time` becomes a coordinate of the rounds.
     costs
-        Add the true ``cost`` of every setting in every round, for maps of what could have been had.
+        Whether to add the true ``cost`` of every setting in every round, for maps of what was possible.
     """
     xr = _xarray()
     named = named_runs(runs)
@@ -373,9 +373,9 @@ def record_dataset(
     context_names: Sequence[str] | None = None,
     units: Units | None = None,
 ) -> xr.Dataset:
-    """What a controller decided and was told, over ``round``; parameters as in `record_frame`.
+    """Return what a controller decided and was told, over ``round``; parameters as in `record_frame`.
 
-    What is missing is NaN (numbers) or "" (words); times are UTC, without a time zone.
+    Missing values are NaN (numbers) or "" (texts); times are UTC, without a time zone.
     """
     xr = _xarray()
     frame = record_frame(record, problem=problem, context_names=context_names)

@@ -1,7 +1,7 @@
 """A generator in the standard of the accelerator community, gest-api (extra ``[gest]``).
 
-Xopt, Optimas and libEnsemble drive generators by `suggest` and `ingest`. `CourseGenerator` is one that follows a
-context and weighs what a better setting saves against what it costs to go there.
+Xopt, Optimas and libEnsemble drive generators with `suggest` and `ingest`. `CourseGenerator` is a generator that
+follows a context, and moves to a better setting only if that is worth the move.
 
 =============================  =======================================================================================
 what the standard calls        is here
@@ -74,42 +74,43 @@ class Result:
 
 
 class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
-    """Suggests the next setting of a machine that pays for every change; see `gest_api.Generator`.
+    """A generator for a machine that pays for every change of setting; see `gest_api.Generator`.
 
-    Continuous variables become a grid, discrete ones must be numbers. Contextual variables are what is known before
-    each suggestion: from `context`, from `observe`, or else from the last row ingested. A suggestion holds them as they
-    were assumed; if a result comes back with others, it is learned there, and if it comes back with other settings, the
-    machine is taken to be at the nearest point of the grid. A result that is NaN counts as "not measured", and so does
-    one that Xopt or Optimas marks as failed.
+    Continuous variables become a grid; discrete variables must be numbers. Contextual variables are known before each
+    suggestion: from `context`, from `observe`, or else from the last row ingested. A suggestion contains the values
+    that were assumed. A result with other contextual values is learned with these; after a result with other settings,
+    the machine counts as being at the nearest point of the grid. A result that is NaN, or that Xopt or Optimas marks as
+    failed, counts as "not measured".
 
-    Rows without ``_id`` are past evaluations: they are learned and move nothing.
+    Rows without ``_id`` are past evaluations: they are learned, but do not mean that the machine moved.
 
     Parameters
     ----------
     vocs
-        Variables, one objective, constants, observables. Constraints are refused: what must never happen belongs into
-        `limits` or out of the grid.
+        Variables, one objective, constants and observables. Constraints are refused: use `limits`, or leave the points
+        out of the grid.
     policy
-        Makes the policy, called as ``policy(problem, **options)``; ``maximise=True`` is added where the objective is to
-        be maximised.
+        Function that makes the policy, called as ``policy(problem, **options)``, with ``maximise=True`` if the
+        objective is to be maximised.
     points
-        Grid points along continuous variables: one number for all, or one by name.
+        Number of grid points along continuous variables: one for all, or one for each by name.
     metric, scale, fixed_cost, directed
-        What moving costs, in units of the objective; as in `Problem`, with `scale` one number or one by name. A
-        function as metric is given two settings as dicts.
+        Cost of moving, in units of the objective, as in `Problem`; `scale` is one number, or one for each variable by
+        name. A function as metric gets two settings as dicts.
     start
-        Where the machine is, by name; what is missing is the variable's default value, or the middle of its grid.
+        Present setting of the machine, by name; default: the variables' default values, or the middle of their grids.
     context
-        Reads the contextual variables, by name; called once for each suggestion.
+        Function that returns the contextual variables by name; it is called once for each suggestion.
     suggest_context
-        Whether a suggestion holds the contextual variables. False for evaluators of Xopt that report them: Xopt refuses
-        a result that differs from its suggestion. What a result then leaves out is as it was assumed.
+        Whether a suggestion contains the contextual variables. Use False for evaluators of Xopt that report them,
+        because Xopt refuses a result that differs from its suggestion. If a result then leaves them out, the assumed
+        values count.
     limits, guard, seed
         As in `Controller`.
     max_pending
-        How many suggestions may wait for their result; `suggest` refuses more.
+        Number of suggestions that may wait for their result; `suggest` refuses more.
     options
-        Seed of the policy.
+        Options of the policy, by name.
 
     Examples
     --------
@@ -192,12 +193,12 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
 
     @property
     def policy(self) -> Policy:
-        """The policy that decides."""
+        """The policy."""
         return self._session.policy
 
     @property
     def position(self) -> Point:
-        """The setting that the machine is at, by the names of its axes."""
+        """Present setting of the machine, by the names of its axes."""
         return self._point(self._session.where.action)
 
     @property
@@ -206,7 +207,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         return [entry.decision.round for entry in self._session.pending]
 
     def observe(self, **context: float) -> None:
-        """Say what is known now of contextual variables; it holds until something newer is observed or ingested."""
+        """Set contextual variables; they apply until newer values are observed or ingested."""
         unknown = sorted(set(context) - set(self._contextual))
         if unknown:
             raise InvalidInput(
@@ -215,7 +216,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         self._context |= {name: float(value) for name, value in context.items()}
 
     def suggest(self, num_points: int | None = None) -> list[Point]:
-        """The next settings; one, unless a number is given. Several are to be visited one after the other."""
+        """Return the next settings, by default one. Several are meant to be visited one after the other."""
         count = 1 if num_points is None else whole_number(num_points, "num_points", 0)
         free = self._session.max_pending - len(self.pending)
         if count > free:
@@ -226,7 +227,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         return [self._suggest() for _ in range(count)]
 
     def ingest(self, results: Sequence[Mapping[str, Any]]) -> None:
-        """Learn from results: those of suggestions under their ``_id``, past evaluations without. All or none."""
+        """Learn all results, or none: those of suggestions with their ``_id``, past evaluations without."""
         found = [self._result(row) for row in results if not (_failed(row) and _id_of(row) is None)]
         told = [result.entry.decision.round for result in found if result.entry is not None]
         if len(set(told)) < len(told):
@@ -244,7 +245,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
             self._context |= dict(zip(self._contextual, result.context or [], strict=True))
 
     def explain(self, suggestion: int) -> Explanation:
-        """Why a suggestion was made, by its id; as data and in words."""
+        """Explain a suggestion, by its id, as data and in words."""
         entry = self._session.entry(f"r{suggestion}")
         return entry.explain(self.problem, maximise=maximises(self._session.pilot.model))
 
@@ -254,7 +255,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         archive.write_file(Path(path), archive.pack({**state, "observed": self._context}, arrays))
 
     def load(self, path: str | Path) -> None:
-        """Go on from a saved state, in a generator made with the same arguments: with bit-identical suggestions."""
+        """Continue from a saved state, in a generator made with the same arguments, with bit-identical suggestions."""
         state, arrays = archive.unpack(archive.read_file(Path(path)), str(path))
         identity = asdict(self._session.identity())
         saved = state.get("identity") or {}

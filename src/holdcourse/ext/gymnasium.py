@@ -1,6 +1,6 @@
 """A world as a Gymnasium environment, and a policy as an agent in it (extra ``[gym]``).
 
-For people who want to hold a learned agent against ours, or ours against theirs, in the loop that they already have.
+For people who want to compare an agent that learned in Gymnasium's loop with our policies, or ours with theirs.
 """
 
 from __future__ import annotations
@@ -34,35 +34,36 @@ LARGEST_SEED = 2**63 - 1
 
 
 class WorldEnv(gymnasium.Env[Observation, np.int64]):
-    """A world, met round by round: see the context, choose an action, pay for it and for the move.
+    """A world as an environment: in each round, see the context, choose an action, and pay for it and for the move.
 
-    An observation is a dict of the round's `context` (d numbers) and of the `action` where the machine is; with
-    `observe_measurement` also of the last `measurement` (0 before the first). ``gymnasium.wrappers.FlattenObservation``
-    makes one vector of it. An episode is one pass over the contexts: it is truncated at the last of them, for the world
-    would go on, and the observation after it shows the last context again.
+    An observation is a dict with the round's `context` (d numbers) and the present `action` of the machine; with
+    `observe_measurement` also the last `measurement` (0 before the first). ``gymnasium.wrappers.FlattenObservation``
+    makes one vector of it. An episode is one pass over the contexts. It is truncated at the last context, because the
+    world would continue, and the observation after it shows that context again.
 
-    The info of `reset` and `step` says what cannot be observed: the `round` to be decided and its true `costs`, which
-    an agent should look at only if it is meant to know them; after a step also what was measured (`measurement`) and
-    the true bill of the round (`service`, `movement`).
+    The info of `reset` and `step` contains what cannot be observed: the number of the `round` and its true `costs`,
+    which only agents that are meant to know them should use. After a step it also contains the `measurement` and the
+    true bill of the round (`service`, `movement`).
 
     Parameters
     ----------
     world
         Any `holdcourse.World`.
     contexts
-        The context of every round, shape (T,) or (T, d); or a function of the episode's seed that gives them.
+        Context of every round, shape (T,) or (T, d); or a function of the episode's seed that returns the contexts.
     start
-        The action before the first round. ``reset(options={"start": 3})`` begins one episode elsewhere.
+        Action before the first round, by its index. ``reset(options={"start": 3})`` begins one episode at another
+        action.
     reward
-        "measured": minus the measured cost and the movement cost. "true": minus the true cost and the movement cost,
-        for worlds whose measurements are no costs (a wind gauge).
+        Kind of reward. "measured": minus the measured cost and the movement cost. "true": minus the true cost and the
+        movement cost, for worlds whose measurements are not costs (such as a wind gauge).
     observe_measurement
-        Whether an observation holds the last measurement.
+        Whether an observation contains the last measurement.
     context_bounds
-        Lowest and highest context, two numbers or two rows of d numbers. By default those of `contexts`; infinite where
-        a function gives them.
+        Lowest and highest context, two numbers or two rows of d numbers. Default: those of `contexts`; infinite if
+        `contexts` is a function.
     render_mode
-        "ansi": `render` says the last round in one line.
+        Render mode; with "ansi", `render` describes the last round in one line.
 
     Examples
     --------
@@ -140,7 +141,7 @@ class WorldEnv(gymnasium.Env[Observation, np.int64]):
         return self._observation(), -bill, False, self._round == len(self._contexts), info
 
     def render(self) -> str | None:
-        """The last round in one line, where the render mode is "ansi"."""
+        """Return the last round in one line, if the render mode is "ansi"."""
         return self._words if self.render_mode == "ansi" else None
 
     def _sequence(self, seed: int) -> Array:
@@ -176,14 +177,15 @@ class PolicyAgent:
     Parameters
     ----------
     policy
-        What decides. One that knows the costs is shown the `costs` of the info; as gains, if it maximises.
+        The policy. A policy that knows the costs gets the `costs` of the info; as gains, if it maximises.
     seed
-        Seed of the policy's randomness. With the seed of ``env.reset(seed=...)`` the episode is that of `simulate`.
+        Seed of the policy's random numbers. With the seed of ``env.reset(seed=...)`` the episode equals that of
+        `simulate`.
 
     Attributes
     ----------
     controller
-        The controller underneath, to explain decisions or to save what has been learned; None before the first `act`.
+        Controller that runs the policy, to explain decisions or to save what was learned; None before the first `act`.
 
     Examples
     --------
@@ -204,7 +206,7 @@ class PolicyAgent:
         self.controller: Controller | None = None
 
     def act(self, observation: Mapping[str, Any], info: Mapping[str, Any]) -> int:
-        """Learn what the info says of the last round, and decide this one. At round 0 an episode begins."""
+        """Learn the last measurement from the info, and decide this round. An episode begins at round 0."""
         here = int(observation["action"])
         if self.controller is None:
             self.controller = Controller(self.policy, start_index=here, seed=self.seed)
@@ -218,7 +220,7 @@ class PolicyAgent:
         return self.controller.ask(observation["context"], costs=costs).action
 
     def end(self, info: Mapping[str, Any]) -> None:
-        """Learn what the info says of an episode's last round."""
+        """Learn the measurement of the last round of an episode from the info."""
         self._tell(info)
 
     def _tell(self, info: Mapping[str, Any] | None) -> None:

@@ -45,12 +45,12 @@ class TheoryWidth:
             object.__setattr__(self, name, float(getattr(self, name)))  # 2 and 2.0 must be described alike
 
     def of(self, posterior: Posterior) -> float:
-        """beta_t for the data that the posterior has seen."""
+        """Return beta_t for the data that the posterior has seen."""
         prior = posterior.prior
         return self.after(posterior.information_gain, prior.noise_std, prior.noise_variance)
 
     def after(self, information_gain: float, noise_std: float, regularisation: float) -> float:
-        """beta_t for a realised gain; `regularisation` is the lambda that the posterior was computed with."""
+        """Return beta_t for a realised gain; `regularisation` is the lambda of the posterior."""
         gain = 2 * math.log(1 / self.delta) + 2 * information_gain
         return noise_std / math.sqrt(regularisation) * math.sqrt(gain) + self.norm_bound
 
@@ -83,7 +83,7 @@ class OutlierGuard:
         object.__setattr__(self, "deviations", float(self.deviations))
 
     def tamed(self, measurement: float, mean: float, std: float) -> tuple[float, float]:
-        """The measurement to learn and its weight."""
+        """Return the value that is learned instead of the measurement, and its weight."""
         surprise, limit = measurement - mean, self.deviations * std
         if abs(surprise) <= limit:
             return measurement, 1.0

@@ -112,12 +112,12 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a model says about one round. All arrays have shape (n,).
+    """Estimates of a model for one round. All arrays have shape (n,).
 
     Attributes
     ----------
     costs
-        What the rule minimises: lower bounds, or the costs themselves if they are known.
+        Costs that the rule sees: lower bounds, or the costs themselves if they are known.
     expected
         Expected service cost of each action.
     mean, std
@@ -131,7 +131,7 @@ class Estimate:
 
 
 class Costs(Protocol):
-    """What a rule may ask of every cost model."""
+    """Costs in any contexts, which rules that plan ask of every model."""
 
     def costs_at(self, contexts: ArrayLike) -> Array:
         """Costs in each of k contexts; shape (k, n)."""
@@ -167,7 +167,7 @@ class LowestCosts(Costs, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What forecasts say about k times, and what they said about the past.
+    """Forecasts for k times, and past forecasts.
 
     Attributes
     ----------
@@ -318,7 +318,7 @@ class Profiled(Protocol):
 
 @runtime_checkable
 class CostModel(Costs, Protocol):
-    """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
+    """A cost model: it turns a context and the data so far into costs. `testing.check_cost_model` checks your own."""
 
     @property
     def needs_costs(self) -> bool:
@@ -326,15 +326,15 @@ class CostModel(Costs, Protocol):
         ...
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """Costs of every action in this context; `shown` are the true costs, for models that know them."""
+        """Return the estimates for every action; `shown` are the true costs, for models that know them."""
         ...
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Take in a measurement; returns its weight: 1, or less if it was an outlier."""
+        """Learn a measurement and return its weight: 1, or less if it was an outlier."""
         ...
 
     def new_episode(self) -> None:
-        """Take note that an episode has ended."""
+        """Note that an episode has ended."""
         ...
 
     def copy(self) -> Self:
@@ -350,7 +350,7 @@ class CostModel(Costs, Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, in JSON values; equal models give equal descriptions."""
+        """Return what the model is, in JSON values; equal models give equal descriptions."""
         ...
 
 
@@ -360,22 +360,22 @@ def name_of(function: Any) -> str:
 
 
 def maximises(model: CostModel) -> bool:
-    """Whether a model is told gains."""
+    """Return whether the measurements of a model are gains."""
     return has(model, Gains) and bool(model.maximise)
 
 
 def noise_variance_of(model: CostModel) -> float | None:
-    """How noisy a model believes measurements to be, as a variance; None if it does not say."""
+    """Return the variance of a measurement's noise according to a model; None if it does not say."""
     return model.noise_variance if has(model, Noise) else None
 
 
 def calibration_of(model: CostModel) -> Calibration | None:
-    """How a model stands to what it was told; None if it does not say, or believes all."""
+    """Return how well a model agrees with its measurements; None if it does not say, or trusts them all."""
     return model.calibration() if has(model, Judging) else None
 
 
 def doubted_by(model: CostModel) -> frozenset[Told] | None:
-    """Measurements that a model does not believe: action, context, measurement; None if it does not say."""
+    """Return measurements that a model does not trust: action, context, measurement; None if it does not say."""
     return model.doubted() if has(model, Judging) else None
 
 
@@ -385,7 +385,7 @@ def tried_by(model: CostModel) -> frozenset[int] | None:
 
 
 def price_of(model: CostModel) -> Callable[[float], float] | None:
-    """How a cost follows from what a model is told; None if the measurement is the cost, or the gain."""
+    """Return the function from a measurement to its cost; None if the measurement is the cost, or the gain."""
     return model.price() if has(model, Pricing) else None
 
 
@@ -415,7 +415,7 @@ def _subclasses(kind: Any, protocol: Any) -> bool:
 
 
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
-    """Costs at another optimism, (k, n); a model that cannot be asked for one gives the costs that it expects."""
+    """Return costs at another optimism, (k, n); expected costs if the model cannot change its optimism."""
     if can(model, OptimisticCosts):
         costs: Array = model.costs_at_optimism(contexts, optimism)
         return costs
@@ -423,7 +423,7 @@ def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) 
 
 
 def costs_of_some(model: Any, contexts: ArrayLike, actions: NDArray[np.int64], optimism: float = 1.0) -> Array:
-    """Costs of some actions in each of k contexts, (k, m); a model that must be asked about all of them is."""
+    """Return costs of some actions in each of k contexts, (k, m), by whatever method the model has."""
     if can(model, SelectiveCosts):
         return np.asarray(model.costs_of(contexts, actions, optimism))
     costs = model.costs_at(contexts) if optimism == 1.0 else costs_with_optimism(model, contexts, optimism)
@@ -444,15 +444,15 @@ def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
 
 
 class KnownCosts:
-    """The true costs, as shown each round: for baselines, and for problems where nothing needs to be learned.
+    """The true costs, shown in each round: for baselines, and for problems in which nothing needs to be learned.
 
     Parameters
     ----------
     costs_of
-        ``costs_of(context) -> (n,)``, given a context vector, where the costs are a function of the context; else they
-        must be shown each round.
+        Function ``costs_of(context) -> (n,)`` of a context vector, if the costs depend on the context alone. Without
+        it, they must be shown in each round.
     maximise
-        What is shown are gains.
+        Whether gains are shown instead of costs; default False.
     """
 
     def __init__(
@@ -478,7 +478,7 @@ class KnownCosts:
         return Estimate(costs, costs)
 
     def costs_at(self, contexts: ArrayLike) -> Array:
-        """Costs in each of k contexts; only where they are a function of the context."""
+        """Return the costs in each of k contexts, (k, n); an error without `costs_of`."""
         rows = check_contexts(contexts, None)
         return np.array([self.estimate(row).costs for row in rows]).reshape(len(rows), self.problem.n)
 
@@ -556,25 +556,25 @@ class LowerBound:
     Parameters
     ----------
     posterior
-        What is known of the measured quantity; it is conditioned in place.
+        Posterior of the measured quantity; it is conditioned in place.
     width
         A constant (2.0 in the paper's experiments), or `TheoryWidth`.
     every
-        "round": bounds follow every measurement (the paper's experiments). "episode": they are frozen within an episode
-        (its theorem).
+        When measurements change the bounds: in every "round" (as in the paper's experiments), or after every "episode"
+        (as in its theorem).
     maximise
-        The measured quantity is a gain: its negative upper bound is the cost.
+        Whether the measured quantity is a gain; then its negative upper bound is the cost.
     guard
-        How to treat measurements far off; None takes all at face value.
+        `OutlierGuard` against measurements far from their prediction; None trusts all.
     guaranteed
-        Add to the deviation the bound on what the flat posterior's basis leaves out.
+        Whether the bound on what the flat posterior's basis leaves out is added to the deviation.
     interval_map
-        For a cost that is a function of the measured quantity; see `Mapped`.
+        Function for a cost that depends on the measured quantity; see `Mapped`.
 
     Attributes
     ----------
     outliers
-        The newest measurements that the guard down-weighted.
+        The newest measurements whose weight the guard reduced.
     """
 
     needs_costs = False
@@ -619,19 +619,19 @@ class LowerBound:
 
     @property
     def noise_variance(self) -> float:
-        """Variance of the noise of a measurement, as the posterior believes it to be now."""
+        """Variance of the noise of a measurement, as the posterior now estimates it."""
         posterior = self.posterior
         return cast(JudgingPosterior, posterior).noise_variance if self._judging else posterior.prior.noise_variance
 
     def calibration(self) -> Calibration | None:
-        """How the posterior stands to what it was told; None if it believes all."""
+        """Return how well the posterior agrees with its measurements; None if it trusts them all."""
         if not self._judging:
             return None
         posterior = cast(JudgingPosterior, self.posterior)
         return Calibration(posterior.widening, len(posterior.doubted()), posterior.changes)
 
     def doubted(self) -> frozenset[Told] | None:
-        """Of the measurements kept, those that the posterior does not believe; None if it believes all."""
+        """Return the stored measurements that the posterior does not trust; None if it trusts all."""
         return cast(JudgingPosterior, self.posterior).doubted() if self._judging else None
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
@@ -664,9 +664,9 @@ class LowerBound:
         return self._bounds(*self._tables[together], optimism)
 
     def lowest(self, context: Any, allowed: NDArray[np.bool_] | None = None) -> Lowest:
-        """The allowed action of lowest bound in this context, and of how many actions the bound was computed.
+        """Find the allowed action with the lowest bound, and say for how many actions the bound was computed.
 
-        Of more than 200,000 actions only those are looked at that may have it, where that is possible.
+        For more than 200,000 actions it looks only at those that may have the lowest bound, if the posterior can tell.
 
         Examples
         --------
@@ -747,7 +747,7 @@ class LowerBound:
         return -high if self.maximise else low
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Take in a measurement, now or at the end of the episode; returns its weight."""
+        """Learn a measurement, now or at the end of the episode, and return its weight."""
         self.posterior.prior.problem.check_action(action)
         vector, y, weight = context_vector(context), check_measurement(measurement), 1.0
         if self._waiting:  # one posterior takes contexts of any length, but all of the same
@@ -770,15 +770,15 @@ class LowerBound:
         return weight
 
     def tried(self) -> frozenset[int] | None:
-        """Actions that a measurement was learned of; None if the posterior was given some and nobody said which."""
+        """Return the actions that were measured; None if they are not all known."""
         return None if self._tried is None else frozenset(self._tried)
 
     def began_with(self, actions: Iterable[int]) -> None:
-        """Say of which actions the posterior's first measurements are."""
+        """Say which actions were measured before the posterior was given to this model."""
         self._tried = {int(action) for action in actions}
 
     def price(self) -> Callable[[float], float] | None:
-        """Say how a cost follows from what is measured, where the map says so."""
+        """Return the function from a measurement to its cost, if the interval map has one."""
         return self.interval_map.cost_of if can(self.interval_map, PricedMap) else None
 
     def _condition(self, action: int, context: Array, y: float) -> float:
@@ -789,7 +789,7 @@ class LowerBound:
         return 1.0
 
     def new_episode(self) -> None:
-        """Let the episode's data into the bounds."""
+        """Let the measurements of the episode into the bounds."""
         if self._waiting:  # all at once: within an episode, measurements may come in another order than their times
             self.posterior.condition_on(History.from_triples(self._waiting))
             self._waiting.clear()
@@ -810,7 +810,7 @@ class LowerBound:
         return twin
 
     def state(self) -> Arrays:
-        """The posterior's arrays, what waits for the end of the episode, and the outliers reported."""
+        """Return the posterior's arrays, the measurements that wait for the end of the episode, and the outliers."""
         arrays = prefixed("posterior.", self.posterior.state())
         outliers = [(o.action, o.context, o.measurement, o.weight) for o in self.outliers]
         return arrays | _columns(WAITING, self._waiting) | _columns(OUTLIERS, outliers)
@@ -848,11 +848,11 @@ def Mapped(  # noqa: N802 - it reads as what it makes
     Parameters
     ----------
     posterior
-        What is known of the measured quantity.
+        Posterior of the measured quantity.
     interval_map
-        ``interval_map(low, high) -> (n,)``: the least cost of each action when the quantity of every action lies
-        between low and high, both (n,). It need not be monotone, and may look at all actions together. With
-        low = high it gives the cost itself.
+        Function ``interval_map(low, high) -> (n,)`` that returns the least cost of each action if the quantity of every
+        action lies between low and high, both (n,). It need not be monotone, and may consider all actions together.
+        With low = high it returns the cost itself.
     width, options
         As in `LowerBound`.
     """

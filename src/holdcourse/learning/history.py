@@ -23,7 +23,7 @@ LARGEST = 1e150  # squares of larger numbers overflow, and of numbers smaller th
 
 @dataclass(frozen=True, eq=False, init=False)
 class History:
-    """Past measurements, oldest first; several may stem from one round (a whole profile measured at once).
+    """Past measurements, oldest first; several may come from one round (a whole profile measured at once).
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class History:
     contexts
         The context of each measurement, shape (t, d), or (t,) for contexts that are single numbers.
     measurements
-        What was measured, shape (t,).
+        Measurements, shape (t,).
 
     Examples
     --------
@@ -75,12 +75,12 @@ class History:
 
     @classmethod
     def of(cls, past: History | Iterable[tuple[int, ArrayLike, float]]) -> History:
-        """The history itself, or one of (action, context, measurement) triples."""
+        """Return the history itself, or make one of (action, context, measurement) triples."""
         return past if isinstance(past, History) else cls.from_triples(past)
 
     @classmethod
     def from_triples(cls, triples: Iterable[tuple[int, ArrayLike, float]]) -> History:
-        """Collect (action, context, measurement) triples; a context of None is the empty one."""
+        """Make a history of (action, context, measurement) triples; None is the empty context."""
         if not isinstance(triples, Iterable):
             raise InvalidInput(f"history must be (action, context, measurement) triples, got {triples!r}")
         rows = list(triples)
@@ -96,7 +96,7 @@ class History:
         return cls(actions, np.array([check_context(context, dimension) for context in contexts]), measurements)
 
     def check(self, problem: Problem, dimension: int | None) -> None:
-        """Raise unless every measurement is about an action of `problem` and contexts of this dimension."""
+        """Raise an error unless every action is one of `problem` and every context has this dimension."""
         actions, contexts = self.actions, self.contexts
         bad = np.flatnonzero((actions < 0) | (actions >= problem.n))
         if len(bad):
@@ -129,7 +129,7 @@ def context_vector(context: Any) -> Array:
 
 
 def check_context(context: Any, dimension: int | None) -> Array:
-    """One context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
+    """Return one context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
     if not are_numbers(context):
         raise InvalidInput(f"a context must be a number or a list of numbers, got {shown(context)}; {CONVERT}")
     vector = context_vector(context)
@@ -171,7 +171,7 @@ def context_rows(contexts: Any, dimension: int | None = None, what: str = "conte
 
 
 def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
-    """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
+    """Return several contexts as rows (k, d); a flat list is k contexts of one number each."""
     require_numbers(contexts, what)
     rows = context_rows(contexts, dimension, what)
     if not np.isfinite(rows).all():
@@ -181,7 +181,7 @@ def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts")
 
 
 def check_measurement(y: Any) -> float:
-    """A measurement as a finite float."""
+    """Return a measurement as a float, which must be finite."""
     value = one_number(y, "a measurement")
     if not math.isfinite(value):
         raise InvalidInput(f"a measurement must be finite, got {value}; skip the round if nothing was measured")

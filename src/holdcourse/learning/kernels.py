@@ -371,18 +371,18 @@ class Kernel(_Summable):
     Parameters
     ----------
     action
-        A scikit-learn kernel over the coordinates in `Problem.features`, which are those of `Problem.actions` and, for
-        a knob of names, a column for each name; or the (n, n) covariance matrix of the actions.
+        A scikit-learn kernel over `Problem.features`, which are the coordinates in `Problem.actions` and, for a knob of
+        names, a column for each name; or the (n, n) covariance matrix of the actions.
     context
         A scikit-learn kernel over contexts; None: the cost does not depend on the context.
     variance
-        Prior variance of the cost, in squared units of the measurement (where both parts have 1 on the diagonal).
+        Prior variance of the cost, in squared units of the measurement, if both parts have 1 on the diagonal.
     action_shift, action_scale, context_shift, context_scale
         The kernels see ``(coordinate - shift) / scale``: one number, or one per axis. `zscore` gives both.
     context_period
-        Axes of the context that are circles, such as the hour of day (24) or a direction (360): the period of each
-        axis, None for those that are not; one entry serves all axes. The context kernel sees a circle of that length as
-        two coordinates, so it takes one length scale for all axes, or two for every circle and one for any other.
+        Period of each axis of the context that is a circle, such as the hour of day (24) or a direction (360), and None
+        for each other axis; one entry serves all axes. The context kernel sees a circle of that length as two
+        coordinates, so it takes one length scale for all axes, or two for every circle and one for any other.
 
     Examples
     --------
@@ -431,7 +431,7 @@ class Kernel(_Summable):
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """A product is its own only part."""
+        """The kernel itself, as the only part of a sum."""
         return (self,)
 
     def action_covariance(self, problem: Problem) -> Array:
@@ -502,14 +502,14 @@ class Kernel(_Summable):
         return inputs
 
     def context_axes(self, dimension: int) -> Indices:
-        """The axis of the context that each coordinate belongs to which the context kernel sees."""
+        """For each coordinate that the context kernel sees, the axis of the context to which it belongs."""
         if self.context_period is None:
             return np.arange(dimension)
         periods = per_axis(self.context_period, dimension, "context_period")
         return np.repeat(np.arange(dimension), [1 if period is None else 2 for period in periods])
 
     def fields(self) -> dict[str, Any]:
-        """What it was made with, by name."""
+        """Arguments with which the kernel was made, by name."""
         given = [name for name in OPTIONAL_FIELDS if getattr(self, name) is not None]
         return {name: getattr(self, name) for name in (*FIELDS, *given)}
 

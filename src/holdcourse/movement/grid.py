@@ -64,16 +64,16 @@ class Grid:
 
     @property
     def is_priced(self) -> bool:
-        """Whether a knob says itself what turning it costs."""
+        """Whether some knob has a price of its own."""
         return any(knob.is_priced for knob in self.knobs)
 
     @property
     def has_categories(self) -> bool:
-        """Whether a knob has values of which none lies between others."""
+        """Whether some knob has values without an order, such as names."""
         return any(knob.is_category for knob in self.knobs)
 
     def spread(self, parts: list[Array]) -> Array:
-        """Columns of every action, (n, c), from those of each axis's values, (k, c_k)."""
+        """Return the columns of all actions, (n, c), from those of the values of each axis, (k, c_k)."""
         columns = []
         for axis, part in enumerate(parts):
             shape = [1] * len(self.shape)
@@ -82,7 +82,7 @@ class Grid:
         return np.stack(columns, axis=1)
 
     def blocks(self, *, at_once: bool) -> list[list[int]]:
-        """The axes that are turned together, by their first one; `at_once`: all of them are."""
+        """Return the groups of axes that are turned together; with `at_once` they are one group."""
         if at_once:
             return [list(range(len(self.knobs)))]
         found: dict[Any, list[int]] = {}

@@ -40,20 +40,20 @@ PRICES = ("per_unit", "per_step", "change")
 
 @dataclass(frozen=True)
 class Knob:
-    """One knob: values, and what turning it costs. Made by `knob`.
+    """One knob: its values, and what turning it costs. Made by `knob`.
 
     Attributes
     ----------
     values
         Numbers, or names: text, True and False.
     per_unit, per_step, change
-        What turning it costs; see `holdcourse.movement.knob`. At most one is given, and none where the problem has a
-        metric of its own.
+        Price of turning the knob, as in `knob`. At most one of them is given, and none if the problem has a metric of
+        its own.
     together
-        Knobs with the same word here are turned at once, and the most expensive of them is paid: one restart serves
-        all.
+        Name of a group. Knobs of one group are turned at once, and only the most expensive change is paid: one restart
+        serves all.
     ordered
-        Whether neighbours in the list are alike; names are not, unless it is said, or they are priced by the step.
+        Whether a model expects similar costs of neighbours in the list.
 
     Examples
     --------
@@ -78,12 +78,12 @@ class Knob:
 
     @property
     def is_priced(self) -> bool:
-        """Whether it says itself what turning it costs."""
+        """Whether the knob has a price of its own."""
         return any(getattr(self, name) is not None for name in PRICES)
 
     @property
     def is_category(self) -> bool:
-        """Whether two of its values are only the same or not, and none lies between others."""
+        """Whether its values have no order, so that none lies between two others."""
         return not self.ordered
 
     @cached_property
@@ -117,18 +117,18 @@ class Knob:
 
     @property
     def jump(self) -> float | None:
-        """What any change costs, where all cost the same; else None."""
+        """Price of any change; None if changes have different prices."""
         return float(self.change) if isinstance(self.change, float) else None
 
     def place(self, value: Any) -> float | None:
-        """The coordinate of one of its values; None if it has no such value."""
+        """Return the coordinate of a value; None if the knob does not have that value."""
         for known, where in zip(self.values, self.coordinates, strict=True):
             if _kind(known) is _kind(value) and known == value:
                 return where
         return None
 
     def priced(self, converted: Any) -> Knob:
-        """The same with prices in numbers; `converted(price, per)` turns one that was written as text into a number."""
+        """Return the knob with prices as numbers; `converted(price, per)` converts a price that is text."""
         found = self
         for name in PRICES:
             given = getattr(self, name)
@@ -139,7 +139,7 @@ class Knob:
         return found
 
     def describe(self) -> Any:
-        """Its values alone where it is no more than these, or all of it, in JSON values."""
+        """Return the knob in JSON values: its values alone if it has nothing else."""
         data: dict[str, Any] = {"values": list(self.values)}
         for name in PRICES:
             if getattr(self, name) is not None:
@@ -163,18 +163,18 @@ def knob(
     Parameters
     ----------
     values
-        Numbers, or names (text, True and False); each once.
+        Numbers, or names (text, True and False), all different.
     per_unit
-        What one unit of a number costs, also as text: "0.2 s/MB".
+        Price of one unit of a number, also as text: "0.2 s/MB".
     per_step
-        What a step from one value of the list to the next costs: one price, or one for each step.
+        Price of the step from one value of the list to the next: one price, or one for each step.
     change
-        What any change costs, however far ("30 s"), or a matrix of what each costs.
+        Price of any change, however far ("30 s"), or a matrix with the price of each change.
     together
-        Knobs with the same word here are turned at once, and the most expensive change is paid for all of them.
+        Name of a group. Knobs of one group are turned at once, and only the most expensive change is paid.
     ordered
-        Whether neighbours in the list are alike, for learning: by default numbers are, names are not, unless they
-        are priced by the step.
+        Whether a model expects similar costs of neighbours in the list; by default of numbers, and of names that are
+        priced by the step.
 
     Examples
     --------

@@ -36,12 +36,12 @@ MOST_ACTIONS = 2**62  # so many can be counted by a whole number of 64 bits
 
 
 class Knobs(Problem):
-    """Very many settings, as combinations of groups of knobs. Made by `knobs`.
+    """Very many settings: the combinations of groups of knobs. Made by `knobs`.
 
     Attributes
     ----------
     groups
-        A `Problem` for each group of knobs that are weighed together.
+        A `Problem` for each group of knobs that are considered together.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Knobs(Problem):
         return int(self.parts[-1].stop)
 
     def within_groups(self, action: int) -> tuple[int, ...]:
-        """The setting of each group, by its index there."""
+        """Return the setting of each group, by its index within the group."""
         self.check_action(action)
         places: list[int] = []
         for group in reversed(self.groups):
@@ -105,26 +105,26 @@ class Knobs(Problem):
         return tuple(reversed(places))
 
     def entries_of(self, action: int) -> tuple[int, ...]:
-        """The entry of each group that the action consists of."""
+        """Return the entries that the action consists of, one for each group."""
         return tuple(part.start + place for part, place in zip(self.parts, self.within_groups(action), strict=True))
 
     def together(self, places: Sequence[int]) -> int:
-        """The action that consists of these settings of the groups."""
+        """Return the action that consists of these settings of the groups."""
         action = 0
         for group, place in zip(self.groups, places, strict=True):
             action = action * group.n + int(place)
         return action
 
     def read(self, array: Array, action: int) -> float:
-        """Return what an array by entry says of an action: the sum."""
+        """Return the value of an action: the sum of its entries in the array."""
         return float(sum(array[entry] for entry in self.entries_of(action)))
 
     def permits(self, mask: Mask, action: int) -> bool:
-        """Return whether a mask by entry permits an action: all of its entries."""
+        """Return whether a mask by entry permits an action, that is, all of its entries."""
         return bool(all(mask[entry] for entry in self.entries_of(action)))
 
     def entry_value(self, entry: int) -> Any:
-        """Return what an entry stands for: the values of one group."""
+        """Return the setting that an entry stands for: values of the knobs of one group."""
         for part, group in zip(self.parts, self.groups, strict=True):
             if entry < part.stop:
                 return group.value(entry - part.start)
@@ -193,7 +193,7 @@ class Knobs(Problem):
 
     @property
     def actions(self) -> Array:  # type: ignore[override]
-        """Refuse: the settings are not listed."""
+        """Raise an error, because the settings are not listed."""
         raise self._not_listed
 
     @property
@@ -209,7 +209,7 @@ class Knobs(Problem):
         )
 
     def entries_allowed(self, allowed: Any) -> Mask:
-        """Return a mask by entry of what somebody allows: values by the name of a knob; of others all are."""
+        """Return a mask by entry from the allowed values of some knobs, by name; others may have any value."""
         if isinstance(allowed, list | tuple | np.ndarray) and all(
             isinstance(each, bool | np.bool_) for each in allowed
         ):
@@ -243,7 +243,7 @@ class Knobs(Problem):
         }
 
     def repriced(self, prices: Mapping[str, Any]) -> Problem:
-        """Return the same settings at another fixed cost, the one price that is not a knob's own."""
+        """Return the same settings with another fixed cost, the only price that is not a knob's own."""
         wrong = sorted(prices.keys() - {"fixed_cost"})
         if wrong:
             raise InvalidInput(
@@ -261,7 +261,7 @@ class Knobs(Problem):
         return all(one.axis_names == two.axis_names and one.has_settings_of(two) for one, two in pairs)
 
     def describe_in_words(self) -> str:
-        """Say what groups there are, and what is given up by them."""
+        """Say which groups there are, and what they cannot express."""
         groups = [" with ".join(group.axis_names or ()) for group in self.groups]
         return (
             f"{said(self.n)} combinations in {len(groups)} groups: {'; '.join(groups)}. The cost is learned as a sum "
@@ -294,17 +294,17 @@ def knobs(
     """Describe more combinations of knobs than `grid` can list, for `knob_planner`.
 
     The cost of a setting is then a **sum over groups of knobs**. By default each knob is a group, and knobs that are
-    turned `together` are in one. What it gives up: that knobs of different groups are better turned together than one
-    by one is neither learned nor planned, and a fixed cost is paid by each group that moves.
+    turned `together` are in one. This has a price: if knobs of different groups are better turned together than one by
+    one, the policy neither learns nor plans it; and each group that moves pays the fixed cost.
 
     Parameters
     ----------
     groups
-        Names of knobs that act on each other, a list for each group; those not named are alone.
+        Names of knobs that affect each other, a list for each group. Every other knob is a group of its own.
     fixed_cost, cost_unit, context_names, context_units
-        As in `Problem`; the fixed cost is that of a group.
+        As in `Problem`; each group that moves pays the fixed cost.
     axes
-        The knobs by name, as in `grid`; a knob cannot be called like one of the options.
+        Knobs by name, as in `grid`. A knob cannot have the name of an option.
 
     Examples
     --------

@@ -384,12 +384,12 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     start
         The action before the first round; None: the first move is free.
     episodes
-        How often the move from the start is paid: once in every episode that begins there again.
+        Number of times that the move from the start is paid: once for every episode that begins there.
 
     Returns
     -------
     int or None
-        Of equally cheap actions the one of lowest index; None if every action is forbidden at least once.
+        Index of the action, in a tie the lowest; None if every action is forbidden at least once.
 
     Examples
     --------

@@ -47,7 +47,7 @@ MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix t
 class Problem:
     """A finite set of actions with the cost of moving between them.
 
-    Units change no decision: they are shown, and what is given with a unit is converted to them.
+    Units do not change decisions. They are shown, and a value that is given with another unit is converted.
 
     Parameters
     ----------
@@ -55,25 +55,25 @@ class Problem:
         Coordinates, shape (n,) or (n, d); a `Grid`; or None with a matrix metric. With a callable metric
         also any sequence of n things, which are then the labels.
     metric
-        "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable
-        ``metric(value_a, value_b) -> cost``. A grid whose knobs have prices (see `knob`) adds these up, and
-        with "chebyshev" the most expensive of all counts.
+        "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable ``metric(value_a,
+        value_b) -> cost``. On a grid whose knobs have prices (see `knob`), a move costs the sum of the prices or, with
+        "chebyshev", the largest of them.
     scale
         Movement cost per unit of each coordinate (one number, or one per axis), or a price as text, such as
         "20 Wh/m". Prices of knobs are multiplied by it.
     fixed_cost
-        Added to every move from one action to another (start-up, wear), also as text: "0.5 EUR per change". The sum is
-        still a metric.
+        Cost that every move has in addition (start-up, wear), also as text: "0.5 EUR per change". The sum is still a
+        metric.
     directed
-        Allow ``cost(a to b) != cost(b to a)``. The triangle inequality is still required.
+        Whether a move and its reverse may have different costs. The triangle inequality is still required.
     labels
-        Names of the actions, shown and written instead of the coordinates; each once.
+        Names of the actions, all different, which people see and write instead of the coordinates.
     unit
         Unit of the settings: "°C", "m"; one for all axes, or one per axis.
     cost_unit
         Unit of costs, which is that of the measurements: "kWh", "EUR". Prices with other units are converted.
     context_names, context_units
-        What the numbers of a context are called, and in which units they are.
+        Names of the numbers of a context, and their units.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Problem:
 
     @property
     def blocks(self) -> list[list[int]]:
-        """The axes of knobs that are turned together, of which only the most expensive change is paid."""
+        """Groups of axes that are turned together: in each group only the most expensive change is paid."""
         return self._knobs.blocks(at_once=self._at_once)
 
     @property
@@ -190,7 +190,7 @@ class Problem:
 
     @cached_property
     def features(self) -> Array:
-        """What a kernel sees of the actions, (n, c): their coordinates, and for each name of a category a column.
+        """Inputs of a kernel over the actions, (n, c): their coordinates, and columns for the names of categories.
 
         A category of two names has one column, 0 or 1; with more names, each has one, 0 or the root of one half. So two
         settings that differ in the category alone are 1 apart.
@@ -262,7 +262,7 @@ class Problem:
 
     @cached_property
     def distances(self) -> Array:
-        """What each move costs, from row to column; shape (n, n). For up to 20,000 actions; see `costs_from`."""
+        """Cost of each move, from row to column; shape (n, n). For up to 20,000 actions; see `costs_from`."""
         require_matrix_fits(self.n)
         if self.metric_name == KNOBS:
             points = Points(self.coordinates, self._blocks[1], 0.0)
@@ -320,7 +320,7 @@ class Problem:
         return self.distances[:, action] if self._reads_matrix or self.points is None else self.points.row(action)
 
     def nearest(self, action: int, permitted: NDArray[np.bool_]) -> int:
-        """Return the permitted action (n,) from which moving to `action` costs least, of equals the lowest index."""
+        """Return the permitted action (n,) from which moving to `action` costs least; in a tie, the lowest index."""
         self.check_action(action)
         permitted = np.asarray(permitted)
         if permitted.dtype != np.bool_ or permitted.shape != (self.n,):
@@ -336,7 +336,7 @@ class Problem:
 
     @property
     def diameter(self) -> float:
-        """The largest cost of a move; of points in many dimensions, above 20,000 of them, a bound that is not below."""
+        """Largest cost of a move; for more than 20,000 points in many dimensions perhaps an upper bound of it."""
         return float(self.distances.max()) if self._reads_matrix or self.points is None else self.points.diameter
 
     @property
@@ -384,7 +384,7 @@ class Problem:
         return ", ".join(named) if self.axis_names is not None else f"({', '.join(named)})"
 
     def cost(self, amount: str) -> str:
-        """Return a cost that is written already with its unit, if that is known."""
+        """Return the text of a cost with its unit, if the problem has one."""
         return beside(amount, self.cost_unit)
 
     def with_units(
@@ -423,10 +423,7 @@ class Problem:
 
     @property
     def parts(self) -> tuple[slice, ...]:
-        """The parts of every array by action, each with one entry that an action consists of; here there is one part.
-
-        There may be several where the actions are combinations of groups.
-        """
+        """Slices of an array by action: one here, and one for each group in `Knobs`."""
         return (slice(0, self.n),)
 
     @property

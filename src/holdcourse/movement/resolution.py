@@ -65,26 +65,26 @@ def resolution(
     Parameters
     ----------
     low, high
-        Ends of the setting's range; both are among the values.
+        Ends of the range; both are among the values.
     length_scale, deviation
-        How far apart settings must be for their costs to differ, and by how much costs differ; as `fit_kernel` finds
-        them (its length scale and the root of its variance).
+        Distance over which costs change, and standard deviation of the cost, as `fit_kernel` finds them (the length
+        scale, and the root of the variance).
     price
-        What moving by one unit costs.
+        Cost of moving by one unit.
     rounds
-        For how many rounds a move pays off: 33 for a plan with a discount of 0.97.
+        Number of rounds in which a move must pay off; 33 corresponds to a discount of 0.97.
     loss
-        Mean loss of a round against the best value in between, as a share of the deviation.
+        Mean loss per round that is accepted, compared with the best value in between, as a share of the deviation.
     noise
-        Deviation of a measurement: values that as many measurements as `rounds` cannot tell from each other are not
-        made. By default noise is not considered.
+        Standard deviation of a measurement. Values are no closer than `rounds` measurements can distinguish. Default:
+        noise is not considered.
 
     Examples
     --------
     >>> import holdcourse as hc
     >>> hc.resolution(0.0, 100.0, length_scale=60.0).tolist()
     [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
-    >>> len(hc.resolution(0.0, 100.0, length_scale=60.0, price=0.5))  # expensive moves: fewer values will do
+    >>> len(hc.resolution(0.0, 100.0, length_scale=60.0, price=0.5))  # expensive moves: fewer values are enough
     3
     """
     numbers = {"length_scale": length_scale, "deviation": deviation, "rounds": rounds, "loss": loss}

@@ -1,11 +1,11 @@
-"""What people call the actions: finding the one that somebody wrote, and writing one so that it can be found again.
+"""Settings as people write them: find the action that is meant, and write an action so that it is found again.
 
-Inside, actions are indices 0..n-1. At a machine they are settings: a number, a point, a place on a grid, or a name.
-A setting that somebody wrote is one of the problem's own or an error; it is never taken for an index, nor for the
-nearest.
+Inside, actions are indices 0..n-1. At a machine they are settings: a number, a point, a place on a grid, or a name. A
+setting that the problem does not have is an error; it is never taken for an index or for the nearest setting.
 
-Numbers are the same within `TOLERANCE`, relative to their size or to the smallest step between settings; one that is
-equal to the last bit comes first. Where there are labels, these are what the settings are called, letter by letter.
+Two numbers are equal if they differ by at most `TOLERANCE`, relative to their size or to the smallest step between
+settings; a number that is equal to the last bit comes first. If settings have labels, these must match letter by
+letter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it 
 
 
 def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
-    """The action that somebody calls `setting`; `what` names the parameter in the error."""
+    """Return the action that `setting` names; `what` is the name of the parameter in the error."""
     if problem.in_groups:
         return problem.index(setting)
     setting = plain(setting)
@@ -97,7 +97,7 @@ def several(problem: Problem, settings: Any, what: str) -> list[int]:
 
 
 def text_of(problem: Problem, action: int) -> str:
-    """The setting in words, with as many digits as it takes to find it again; without its unit."""
+    """Return the setting as text without its unit, with enough digits to find it again."""
     value = problem.value(action)
     if problem.labels is not None:
         return str(value)
@@ -111,9 +111,9 @@ def text_of(problem: Problem, action: int) -> str:
 
 
 def read(problem: Problem, text: str, what: str = "setting") -> int:
-    """The action of a setting that is written as text: ``8``, ``(1, 2)``, ``a 1, b 2`` as `text_of` does, ``a=1, b=2``.
+    """Return the action of a setting that is text: ``8``, ``(1, 2)``, ``a=1, b=2``, or as `text_of` writes it.
 
-    Labels are taken letter by letter.
+    Labels must match letter by letter.
     """
     text = text.strip()
     if problem.labels is not None:

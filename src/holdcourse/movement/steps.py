@@ -1,7 +1,7 @@
-"""The longest single move: how far a machine may go in one step, in the units of its settings or as a movement cost.
+"""The longest single move of a machine, in the units of its settings or as a movement cost.
 
-A step has a size in the units of the settings (metres, degrees): one number measures it as the metric does, before any
-price; several are one for each axis. Its price is what the problem charges for it.
+A step has a size in the units of the settings (metres, degrees). One number is the distance in the metric, before any
+price; several numbers are one for each axis. The price of a step is its movement cost.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NORMS = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf}
 
 @dataclass(frozen=True, eq=False)
 class LongestStep:
-    """What a single move may not exceed.
+    """Limits of a single move.
 
     Attributes
     ----------
     size
-        In the units of the settings, one number or one per axis; None: any.
+        Largest size in the units of the settings, one number or one per axis; None if there is no limit.
     cost
-        Largest movement cost; None: any.
+        Largest movement cost; None if there is no limit.
     """
 
     problem: Problem
@@ -52,11 +52,11 @@ class LongestStep:
 
     @property
     def is_any(self) -> bool:
-        """Whether a move may be as long as it likes."""
+        """Whether there is no limit."""
         return self.size is None and self.cost is None
 
     def within(self, here: int) -> Mask:
-        """Which actions are within one step of an action, (n,)."""
+        """Return which actions are within one step of an action, (n,)."""
         if self.problem.in_groups:
             return self._within_groups(here)
         n = self.problem.n
@@ -95,13 +95,13 @@ class LongestStep:
         return Reach(cost, self.problem.actions, along, altogether, near)
 
     def within_all(self) -> Mask:
-        """Which moves are within one step, from row to column; shape (n, n)."""
+        """Return which moves are within one step, from row to column; shape (n, n)."""
         if self.size is None and self.cost is not None:
             return np.asarray(self.problem.distances <= self.cost)
         return np.stack([self.within(here) for here in range(self.problem.n)])
 
     def between(self, before: Array, after: Array) -> bool:
-        """Whether two points, (d,), are no farther apart than the size; it need not be the problem's actions."""
+        """Return whether two points, (d,), are at most one step apart; they need not be actions of the problem."""
         return self.size is None or bool(self._near(np.abs(after - before)[None])[0])
 
     def _near(self, apart: Array) -> Mask:  # (k, d)
@@ -140,7 +140,7 @@ class LongestStep:
 
     @property
     def price(self) -> float | None:
-        """What a move of the full size costs; None if that depends on the move."""
+        """Cost of a move of the full size; None if it depends on the move."""
         problem = self.problem
         if problem.metric_name not in METRIC_NAMES or isinstance(self.size, tuple) or self.size is None:
             return None
@@ -148,7 +148,7 @@ class LongestStep:
 
 
 def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = None) -> LongestStep:
-    """Return what a single move may not exceed, checked.
+    """Check the limits of a single move, and return them.
 
     `max_step` is a number in the units of the settings, text such as "50 m", or one of these for each axis, in order or
     by name; `max_step_cost` is a movement cost.

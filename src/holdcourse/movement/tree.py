@@ -49,7 +49,7 @@ class Lanes(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """How much longer the tree's distances are than the metric's, over all pairs of actions."""
+    """Ratio of the tree's distances to the metric's, over all pairs of actions: least, mean and largest."""
 
     least: float
     mean: float
@@ -81,7 +81,7 @@ class Tree:
     slot_speed, slot_shift
         rate / weight, and shift, in the order of `children`: what the descent reads.
     blocks
-        Internal vertices n + blocks[k] .. n + blocks[k + 1] - 1 do not depend on each other.
+        Bounds of blocks of internal vertices: n + blocks[k] .. n + blocks[k + 1] - 1 do not depend on each other.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class Tree:
         return Stretch(float(ratios.min()), float(ratios.mean()), float(ratios.max()))
 
     def draw(self, problem: Problem | None = None) -> str:
-        """Return the tree as text, one vertex a line; actions by their values when the problem is given."""
+        """Return the tree as text, one line for each vertex; with the problem, actions are shown by their values."""
         lines = []
 
         def visit(vertex: int, lead: str, branch: str, below: str) -> None:
@@ -184,7 +184,7 @@ class Tree:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Return the tree as JSON text; `from_json` gives back exactly the same numbers."""
+        """Return the tree as JSON text, from which `from_json` reads exactly the same numbers."""
         return json.dumps(
             {"format": JSON_FORMAT, "tau": self.tau, "parent": self.parent.tolist(), "weight": self.weight.tolist()}
         )

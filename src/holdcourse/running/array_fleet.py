@@ -32,9 +32,9 @@ class ArrayFleet:
     Attributes
     ----------
     contexts
-        The contexts that can occur, (K, d), of numpy: `ask` names them by their place in it.
+        Contexts that can occur, a numpy array (K, d); `ask` takes their positions in it.
     state
-        Everything that changes, as a tuple of arrays: keep it, and set it again to go on from there.
+        Everything that changes, as a tuple of arrays. Keep it, and set it again to continue from there.
 
     Examples
     --------
@@ -98,16 +98,16 @@ class ArrayFleet:
     def ask(self, contexts: Any, allowed: Any = None, mask: Any = None) -> Any:
         """Decide the next round of every member, or of those in the mask; returns the settings by index, (count,).
 
-        Shapes are checked; values are not, since that would make the device wait.
+        Shapes are checked, but values are not, because the device would have to wait for the check.
 
         Parameters
         ----------
         contexts
-            The context of each member, by its place in the list `contexts`, whole numbers, (count,).
+            Context of each member, by its position in `contexts`: whole numbers, (count,).
         allowed
-            Which settings may be chosen: booleans, (count, n). At least one of each member must be.
+            Settings that may be chosen: booleans, (count, n), with at least one True for each member.
         mask
-            Which members are asked, (count,); default all. The others stay.
+            Members that are asked, (count,); default: all. The others stay.
         """
         self._check(contexts, "contexts", (self.count,))
         may = None

@@ -1,4 +1,4 @@
-"""What a record of decisions proves.
+"""Check what a record of decisions proves, and read measurements from it.
 
 Examples
 --------
@@ -64,27 +64,29 @@ VERIFIED = "make it in Python as it was made for the record, and check it with h
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of deciding every recorded round again.
+    """Result of repeating every recorded decision.
 
     Attributes
     ----------
     decisions, tells, retractions
-        How many the record holds; in the record of a fleet those of all members.
+        Numbers of decisions, tells and retractions in the record; for a fleet those of all members.
     differences
-        What came out differently; empty where every decision is the same, to the last digit.
+        What came out differently; empty if every decision is the same, to the last digit.
     last_digits
-        What differs in its last digits only, as it does on another processor; the decisions are the same.
+        Numbers that differ only in their last digits, as on another processor; the decisions are the same.
     versions
-        Parts that are not those that wrote the record: name, then, now. They explain differences.
+        Parts whose version is not the one that wrote the record: name, version then, version now. They explain
+        differences.
     events, head
-        Length of the record, and the hash of its last event: written down elsewhere, they show later whether the record
-        was shortened or written again.
+        Length of the record, and the hash of its last event. If you keep both elsewhere, they show later whether the
+        record was shortened or rewritten.
     missing
-        What is known to be missing at its end, in words; empty where nothing is.
+        What is known to be missing at the end of the record, in words; empty if nothing is.
     statements, witnessed
-        How many statements of the witness were compared, and up to which event they reach; None if there was none.
+        Number of statements of the witness that were compared, and the event up to which they reach; None without a
+        witness.
     accepted
-        Where the record was taken as it was although events were missing, and why.
+        Statements that the record was accepted although events were missing, with the reasons.
     """
 
     decisions: int
@@ -102,7 +104,7 @@ class Verification:
 
     @property
     def verified(self) -> bool:
-        """Whether nothing is missing and every decision comes out the same; last digits may differ."""
+        """Whether nothing is missing and every decision is the same; last digits may differ."""
         return not self.differences and not self.missing
 
 
@@ -115,21 +117,22 @@ def verify(
     trust: Trust = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Verification:
-    """Decide every recorded round again, from the beginning, and compare to the last bit.
+    """Repeat every recorded decision from the beginning, and compare it with the original, bit for bit.
 
     Parameters
     ----------
     path
-        The record. It may be in use, and may lie where nothing can be written.
+        The record. It may be in use, and may be in a read-only place.
     policy
-        Needed only where the record cannot make it by itself (a prior mean that is a function, say).
+        The policy; needed only if the record cannot make it, for example if its prior mean is a function.
     witness, key
-        File with what a `Witness` was told, and the file of its key: is this the record that it saw?
+        File with what a `Witness` was told, and the file of its key, to check that this is the record that the witness
+        saw.
     trust
         Import paths of code that is not ours and may be run to make the policy that the record names, such as
         ``"mine.py:mine"``; as in `load_policy`.
     progress
-        Called with how many events were replayed, and how many there are.
+        Function that is called with the number of events replayed and the total.
     """
     if (witness is None) != (key is None):
         raise InvalidInput(
@@ -165,10 +168,10 @@ def verify(
 
 
 def accept(path: str | Location, reason: str) -> int:
-    """Take a record whose newest events are missing as it is; returns how many events it holds.
+    """Accept a record whose newest events are missing; return the number of events that it contains.
 
-    The record says from then on that something is missing and why that was accepted. Nothing else can bring a
-    controller to go on with such a record, since it would decide rounds again that a machine may have run.
+    The record then says that something is missing and why that was accepted. Without this, no controller continues such
+    a record, because it would decide again rounds that a machine may have run.
     """
     if not reason.strip():
         raise InvalidInput("give reason=, why the record is accepted as it is; it becomes a part of the record")
@@ -176,9 +179,9 @@ def accept(path: str | Location, reason: str) -> int:
 
 
 def backup(path: str | Location, target: str | Path) -> int:
-    """Write a whole copy of a record in one file, while a controller goes on writing to it; returns how many events.
+    """Write a whole copy of a record to one file, even while a controller writes to it; return the number of events.
 
-    The copy is read back and its hashes are compared before this returns.
+    The copy is read back, and its hashes are compared, before the function returns.
     """
     log = Log.read(located(path), checked=False)
     try:
@@ -191,17 +194,17 @@ def backup(path: str | Location, target: str | Path) -> int:
 
 
 def history(path: str | Location, *, member: int | None = None) -> History:
-    """Return what was measured in a record and not taken back: which action ran, in which context, and the number.
+    """Return the measurements of a record that were not taken back: action, context and number.
 
-    So another policy can learn it, for these settings or for finer ones; see `refine`. What the policy had learned
-    before the record began is not a part of it, nor what an arm of a trial kept to itself.
+    Another policy can learn them, for these settings or for finer ones; see `refine`. Not included are what the policy
+    had learned before the record began, and what an arm of a trial kept to itself.
 
     Parameters
     ----------
     path
         The record. It may be in use.
     member
-        In the record of a fleet, whose measurements: a number from 0. Each member has its own machine.
+        Number of the member whose measurements are returned, from 0, for the record of a fleet.
 
     Examples
     --------

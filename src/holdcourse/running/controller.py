@@ -45,21 +45,21 @@ class Controller:
     Parameters
     ----------
     policy
-        What decides.
+        The policy, which decides.
     start
         The setting before the first round, by its value or label; by default the first one.
     seed
         Seed of every random number.
     log
-        File of the append-only record. If it exists, the controller goes on where the record ends.
+        File of the append-only record. If it exists, the controller continues where the record ends.
     limits
-        What the machine may do; see `Limits`.
+        Limits of the machine; see `Limits`.
     guard
-        When to go to a safe setting; see `Guard`.
+        Guard that sends the machine to a safe setting; see `Guard`.
     max_pending
-        How many decisions may wait for their measurement; with more than one, `ask` needs `round`.
+        Number of decisions that may wait for their measurement; if more than one, `ask` needs `round`.
     witness
-        Who is told how far the record has come; see `Witness`.
+        Witness of the record's length; see `Witness`.
     start_index
         The setting before the first round by its index, instead of `start`.
 
@@ -156,7 +156,7 @@ class Controller:
 
     @property
     def promise(self) -> Budget | None:
-        """Return how the promise of the policy against its baseline stands; None if it has made none.
+        """Return the account of the policy's promise against its baseline; None if there is no promise.
 
         Examples
         --------
@@ -169,7 +169,7 @@ class Controller:
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return how well the model agrees with what it was told; None if it trusts every reading."""
+        """Return how well the model agrees with its measurements; None if it trusts them all."""
         return calibration_of(self.model)
 
     def ask(
@@ -194,17 +194,17 @@ class Controller:
         Parameters
         ----------
         context
-            What is known now: a number, a list of numbers, or None. For a policy whose contexts are times, also a
-            time: a `datetime` or text such as ``"2026-03-01T07:00Z"``.
+            Context, which is what is known now: a number, a list of numbers, or None. For a policy whose contexts are
+            times, also a time: a `datetime` or text such as ``"2026-03-01T07:00Z"``.
         allowed
-            Which settings may be chosen: a list of them, or n booleans; default all.
+            Settings that may be chosen: a list of settings, or n booleans; default: all.
         forecast
             Contexts expected in the next rounds, for policies that plan; for the wind policy speeds, one row per round
             to come, or a forecast of profiles with `times`, `heights` and `speeds` (see `WindData.forecast`).
         costs
             The true costs, for policies that know them.
         round
-            Which round is meant; needed only if several decisions may be pending.
+            Number of the round; needed only if several decisions may be pending.
         instructed
             The setting that somebody wants instead of the decision. `allowed` and all limits apply to it as well: the
             machine goes as near as it may.
@@ -213,7 +213,7 @@ class Controller:
         watching
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
         instructed_index
-            What is wanted by its index, instead of `instructed`.
+            Index of the setting that is wanted, instead of `instructed`.
         within
             Lowest and highest setting that may be chosen now, such as the limits of the airspace; None: no limit. For
             settings that are single numbers.
@@ -236,26 +236,26 @@ class Controller:
         profile: Any = None,
         reference: float | None = None,
     ) -> None:
-        """Say what was measured; telling the same again is fine.
+        """Tell what was measured; telling the same again is fine.
 
         Parameters
         ----------
         decision_id
             `Decision.id`.
         measurement
-            What was measured, or None if nothing was.
+            Measurement, or None if nothing was measured.
         applied
-            The setting that was really taken, if it was not the one meant; it is learned there. If no later decision
-            has been taken, that is where the machine is, and the rule starts again from there.
+            Setting that really ran, if it was not the decided one; the measurement is learned for it. If there is no
+            later decision, the machine is there, and the rule starts again from there.
         applied_index
-            What was really taken by its index, instead of `applied`.
+            Index of the setting that really ran, instead of `applied`.
         profile
-            What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
-            as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
-            measured, it may hold None or NaN.
+            Measurements at other settings at the same time, for policies that learn from them: heights and speeds, as a
+            pair of lists. If it covers the setting that ran, it tells the measurement too. Values that were not
+            measured may be None or NaN.
         reference
-            A signal that varies with the measurement and that no decision affects: a mast, a twin machine. It makes the
-            answer of a trial more precise, and nothing is learned from it.
+            Signal that varies with the measurement and that no decision affects: a mast, a twin machine. It makes the
+            answer of a trial more precise; nothing is learned from it.
         """
         action = chosen(self.policy.problem, applied, applied_index, "applied")
         self._operation.tell(decision_id, measurement, action, profile=profile, reference=reference)
@@ -275,7 +275,7 @@ class Controller:
         reason
             Why, in words; it is recorded.
         progress
-            Called with the number of events replayed so far, and how many there are.
+            Function that is called with the number of events replayed so far and the total.
 
         Examples
         --------
@@ -290,9 +290,9 @@ class Controller:
         self._operation.retract(decision_id, reason, progress)
 
     def permitted(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
-        """Say where the machine may go now if somebody wants it at `wanted`, by the newest mask and all limits.
+        """Return where the machine may go now if somebody wants it at `wanted`, given the newest mask and all limits.
 
-        `wanted` is a setting, or `wanted_index` its index. Changes nothing. Where a forbidden setting cannot be left
+        `wanted` is a setting, or `wanted_index` its index. This changes nothing. If a forbidden setting cannot be left
         within `max_step`, the machine stays.
         """
         return self._operation.permitted(required(self.policy.problem, wanted, wanted_index, "wanted"))
@@ -300,13 +300,13 @@ class Controller:
     def redirect(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
         """Send the machine elsewhere within the round in progress, as far as `permitted` says.
 
-        A `tell` of that round without `applied` then means where it was sent, and limits count from there; each time is
-        a move of that round.
+        A `tell` of that round without `applied` then refers to the new setting, and limits count from there. Each
+        redirection is a move of that round.
         """
         return self._operation.redirect(required(self.policy.problem, wanted, wanted_index, "wanted"))
 
     def new_episode(self, start: Any = None, *, force: str | None = None, start_index: int | None = None) -> None:
-        """End the episode; the next one begins at the setting `start`, with limits and guard afresh.
+        """End the episode. The next one begins at the setting `start`, and limits and guard start again.
 
         A start that was not allowed at the newest question, or that is farther than `max_step` from where the machine
         is, is refused unless `force` says why; the reason is recorded.
@@ -323,13 +323,12 @@ class Controller:
         fixed_cost: float | str | None = None,
         metric: ArrayLike | None = None,
     ) -> None:
-        """Go on with other limits, another guard or another price of movement; what was learned stays.
+        """Continue with other limits, another guard or another price of movement; what was learned stays.
 
         The change is a part of the record, and `verify` follows it. When you open the record later, give the new
-        values, or go on from the record alone: `resume`.
-        What is not named stays as it is; None takes limits or guard away. If the price changes, the rule starts again
-        where the machine is, with all that was learned of costs; decisions must have been told, and a promise against a
-        baseline begins a new account.
+        values, or go on from the record alone: `resume`. Arguments that you leave out stay as they are; None removes
+        limits or guard. If the price changes, the rule starts again where the machine is, with all that was learned of
+        costs; decisions must have been told, and a promise against a baseline begins a new account.
 
         Parameters
         ----------
@@ -369,7 +368,7 @@ class Controller:
         return problem.with_units(*shown, problem.context_names, problem.context_units)
 
     def save(self, path: str | Path) -> None:
-        """Write the whole state to a file, atomically. With a `log` there is no need to."""
+        """Write the whole state to a file, atomically. With a `log` this is not needed."""
         self._operation.save(Path(path))
 
     def backup(self, path: str | Path) -> None:
@@ -378,7 +377,7 @@ class Controller:
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> Controller:
-        """Go on from a saved state; `policy` must be equal to the one that was saved."""
+        """Continue from a saved state; `policy` must be equal to the saved policy."""
         path = Path(path)
         if database.is_record(path):  # which nobody but SQLite may open
             raise InvalidInput(f"{path} is a record, not a saved state; continue it with Controller(policy, log=path)")
@@ -404,7 +403,7 @@ class Controller:
 
     @classmethod
     def resume(cls, log: str | Path, *, trust: Trust = (), witness: Witness | None = None) -> Controller:
-        """Go on from a record alone: policy, limits and guard are those that it holds, changes included.
+        """Continue from a record alone, with its policy, limits and guard, changes included.
 
         Parameters
         ----------
@@ -444,7 +443,7 @@ class Controller:
         return controller
 
     def close(self) -> None:
-        """Let go of the record's files."""
+        """Close the record's files."""
         self._operation.close()
 
     def __enter__(self) -> Controller:

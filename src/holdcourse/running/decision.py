@@ -129,14 +129,14 @@ Also: TypeAlias = tuple[tuple[int, float], ...]  # action, measurement
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What to do this round.
+    """The decision of a round.
 
     Attributes
     ----------
     id
-        Name under which to tell the measurement.
+        Name of the decision, under which the measurement is told.
     round, episode
-        Counted from 0.
+        Numbers of the round and the episode, counted from 0.
     action, value
         The action's index, and its coordinate or label.
     probabilities
@@ -144,13 +144,13 @@ class Decision:
     expected_cost
         Service cost that the model expects at `action`.
     movement
-        What the move to `action` costs.
+        Cost of the move to `action`.
     wanted, wanted_value
-        What the rule chose, by its index and as people call it; differs from `action` if a limit acted.
+        Action that the rule chose, by its index and as its setting; differs from `action` if a limit acted.
     limited_by
         The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None if none did.
     turn
-        Whose turn it is in a trial; None if none is made.
+        Turn in a trial; None if there is no trial.
 
     Examples
     --------
@@ -193,9 +193,9 @@ class Explanation:
     probabilities
         Probabilities that the rule gave.
     movement
-        What moving there would have cost, from where the machine was.
+        Cost of moving there from where the machine was.
     settings
-        What the actions are called.
+        Settings of the actions, as people call them.
     words
         The reasons in a few sentences.
 
@@ -237,18 +237,18 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Order:
-    """What the machine does in a round instead of the decision.
+    """Action of the machine in a round in which somebody else decides.
 
     Attributes
     ----------
     wanted
-        The action that somebody wants; None if nobody moves the machine, and it stays where it is.
+        Action that somebody wants; None if nobody moves the machine, so that it stays where it is.
     action
-        The one that came of it.
+        Action that the machine takes.
     limited_by
-        The limit that kept the wish from being done, as in `Decision`; None if none did.
+        Limit that prevented the wish, as in `Decision`; None if none did.
     force
-        The reason given for doing it whatever the limits say; None: they acted.
+        Reason given for ignoring the limits; None if they apply.
     """
 
     wanted: int | None

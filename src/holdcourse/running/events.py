@@ -1,13 +1,13 @@
-"""What stands in a record: every event and every note, how it is written and how it is read.
+"""The contents of a record: every kind of event and note, how it is written and how it is read.
 
-A record is a chain of events; this module says what each kind of them holds. `written` gives the JSON text of one,
-with sorted keys, and `read` gives it back; nothing else makes or takes apart that text. A field that is not known, one
-that is missing and a kind that is not known are errors: a record is never read by guessing. The page
-``docs/record-format.md`` describes the same to those who read records without this library.
+A record is a chain of events; this module says what each kind contains. `written` returns the JSON text of an event,
+with sorted keys, and `read` reads it; nothing else writes or reads that text. An unknown field, a missing field and an
+unknown kind are errors, because a record is never read by guessing. The page ``docs/record-format.md`` describes the
+format for people who read records without this library.
 
 An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`, `Change`) or of a
-fleet (`FleetAsk`, `FleetTell`), says that the state was kept (`Snapshot`), or is a note: what happened around the
-decisions. Most notes, and all that is called ``extra``, are written by the service.
+fleet (`FleetAsk`, `FleetTell`), says that the state was kept (`Snapshot`), or is a note about what happened around the
+decisions. The service writes most notes, and everything called ``extra``.
 """
 
 from __future__ import annotations
@@ -893,7 +893,7 @@ SOUGHT: dict[Sought, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Event(Generic[BodyKind]):
-    """One line of a record: its number from 1, when it was written, and what it says."""
+    """One event of a record: its number from 1, the time when it was written, and its body."""
 
     number: int
     at: str
@@ -901,7 +901,7 @@ class Event(Generic[BodyKind]):
 
     @property
     def kind(self) -> str:
-        """Say what kind of event it is."""
+        """Kind of the event."""
         return self.body.KIND
 
 
@@ -991,7 +991,7 @@ class _Unexpected(Exception):  # noqa: N818 - never seen outside this module
 
 
 def read(kind: str, text: str) -> Body:
-    """The event of a kind whose JSON text `written` gave."""
+    """Return the event of a kind from the JSON text that `written` returned."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -66,17 +66,17 @@ class FleetDecisions:
     action
         Chosen setting, by its index, (count,).
     probabilities
-        Probability of each setting, (count, n); NaN where nobody asked.
+        Probability of each setting, (count, n); NaN for members that were not asked.
     expected_cost
-        Expected cost of the setting chosen, (count,); NaN where nobody asked.
+        Expected cost of the chosen setting, (count,); NaN for members that were not asked.
     movement
-        What the move costs, (count,); 0 where nobody asked.
+        Cost of the move, (count,); 0 for members that were not asked.
     round
-        Number of the round, (count,); -1 where nobody asked.
+        Number of the round, (count,); -1 for members that were not asked.
     call
-        Which ask of the fleet it is, counted from 0; -1 where nobody was asked. Asked again under this number, it is
-        answered alike. A fleet that was resumed meanwhile may know of the earlier answer only what was chosen: then
-        probabilities, expected costs and movement are NaN.
+        Number of the call, counted from 0; -1 if no member was asked. The same call again gets the same answer. A fleet
+        that was resumed in between may know only the chosen settings; then probabilities, expected costs and movement
+        are NaN.
 
     Examples
     --------
@@ -102,9 +102,9 @@ class Fleet:
     Attributes
     ----------
     policy, seeds
-        What decides, and the seed of each member.
+        The policy, and the seed of each member.
     record
-        The record that it keeps; None: it keeps none.
+        The record of the fleet; None if there is none.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class Fleet:
 
     @classmethod
     def resume(cls, log: str | Path, *, trust: Trust = (), witness: Witness | None = None) -> Fleet:
-        """Go on from a record alone: policy, seeds and starts are those that it holds.
+        """Continue from a record alone, with its policy, seeds and starts.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class Fleet:
         return cls.of_identity(*resumed(path, trust, remedy)).recorded(path, witness)
 
     def recorded(self, path: Path, witness: Witness | None = None) -> Fleet:
-        """Keep a record from now on, or go on where that one ends; returns itself."""
+        """Keep a record from now on, or continue where the record at this path ends; returns itself."""
         with one_thread():
             self.record = FleetRecord(self, path, witness)
         return self
@@ -195,7 +195,7 @@ class Fleet:
 
     @property
     def in_lockstep(self) -> bool:
-        """Return whether members are stepped together in compiled code; else they take turns."""
+        """Return whether all members are computed together in compiled code; otherwise one after another."""
         return self._rules is not None
 
     @property
@@ -219,7 +219,7 @@ class Fleet:
 
     @property
     def last_call(self) -> Ints:
-        """Return in which call each member was asked last, (count,); -1: in none."""
+        """Return the call in which each member was last asked, (count,); -1 if it was never asked."""
         return self._calls.last.copy()
 
     @property
@@ -234,20 +234,20 @@ class Fleet:
         mask: ArrayLike | None = None,
         call: int | None = None,
     ) -> FleetDecisions:
-        """Decide the next round of every member, or of those in the mask; asking again the same gives the same.
+        """Decide the next round of every member, or of those in the mask; asking again gives the same answer.
 
         Parameters
         ----------
         contexts
-            One for each member, (count,) or (count, d), or a single number for all. Those of members not asked are
-            not looked at.
+            Context of each member, (count,) or (count, d), or a single number for all. Those of members that are not
+            asked do not matter.
         allowed
-            Which settings may be chosen: n booleans for all, or (count, n).
+            Settings that may be chosen: n booleans for all members, or (count, n).
         mask
-            Which members are asked, (count,); default all.
+            Members that are asked, (count,); default: all.
         call
-            The number of this call, `next_call`, or that of an earlier one whose answer got lost; default: the next
-            one, or an earlier one that asked these members the same and was not told yet.
+            Number of this call, `next_call`, or of an earlier call whose answer was lost. Default: the next call, or an
+            earlier call with the same question to these members that was not told yet.
         """
         if self.record is not None:
             self.record.catch_up()
@@ -312,16 +312,17 @@ class Fleet:
         )
 
     def tell(self, measurements: ArrayLike, mask: ArrayLike | None = None, call: int | None = None) -> None:
-        """Say what every member, or those in the mask, measured at its action.
+        """Tell what every member, or those in the mask, measured at its action.
 
         Parameters
         ----------
         measurements
-            One for each member, (count,); NaN where nothing was measured. Those of members not told are not looked at.
+            Measurement of each member, (count,); NaN if nothing was measured. Those of members that are not told do not
+            matter.
         mask
-            Which members are told, (count,); default those that wait for it.
+            Members that are told, (count,); default: those that wait for a measurement.
         call
-            The call in which they were asked: those of its members are told who were not yet, and telling the same
+            Call in which the members were asked. Only its members without a measurement are told, and telling the same
             again changes nothing.
         """
         if self.record is not None:
@@ -373,7 +374,7 @@ class Fleet:
     # -- what is kept --------------------------------------------------------------------------------------------------
 
     def identity(self) -> Identity:
-        """Say whose record it is that this fleet writes."""
+        """Return the identity of the record that this fleet writes."""
         first, start = self.seeds[0], int(self._starts[0])
         follow = self.seeds == tuple(range(first, first + self.count))
         alike = bool((self._starts == start).all())
@@ -387,14 +388,14 @@ class Fleet:
         return state, self.arrays()
 
     def take_over(self, state: dict[str, Any], arrays: Arrays) -> None:
-        """Go on from what `snapshot` of a fleet of the same policy, starts and seeds gave."""
+        """Continue from a `snapshot` of a fleet with the same policy, starts and seeds."""
         self.restore(arrays)
         self._calls.take_over(state)
 
     def repeat(self, event: FleetAsk | FleetTell) -> list[Difference]:
-        """Replay a recorded event; returns what came out differently this time.
+        """Replay a recorded event, and return the differences.
 
-        A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
+        A recorded decision is a fact: if another version would have decided differently, the recorded action stands.
         """
         if isinstance(event, FleetTell):
             values = np.array([np.nan if y is None else y for y in event.measurements], dtype=np.float64)
@@ -428,7 +429,7 @@ class Fleet:
                 self._pilots[b].state = replace(self._pilots[b].state, action=action)
 
     def close(self) -> None:
-        """Let go of the record's files."""
+        """Close the record's files."""
         if self.record is not None:
             self.record.close()
 
@@ -439,11 +440,11 @@ class Fleet:
         self.close()
 
     def save(self, path: str | Path) -> None:
-        """Write the whole state to a file, in one step; `load` goes on from it."""
+        """Write the whole state to a file in one step; `load` continues from it."""
         archive.write_file(Path(path), archive.pack(*self.snapshot()))
 
     def load(self, path: str | Path) -> Fleet:
-        """Go on from a saved state of a fleet of the same policy, seeds and starts; returns itself."""
+        """Continue from a saved state of a fleet with the same policy, seeds and starts; returns itself."""
         if self.record is not None:
             raise InvalidInput(
                 f"this fleet continues its record, {self.record.log.path}, so no state can be loaded; make a fleet "
@@ -478,7 +479,7 @@ class Fleet:
         return common | place | prefixed("rules.", self._rules.state()) | prefixed("models.", self._costs.state())
 
     def restore(self, arrays: Arrays) -> None:
-        """Take over what `arrays` of a fleet of the same policy, starts and seeds gave."""
+        """Restore what `arrays` of a fleet with the same policy, starts and seeds returned."""
         if self._rules is None or self._costs is None:
             for k, pilot in enumerate(self._pilots):
                 pilot.restore(under(f"member{k}.", arrays))
@@ -490,7 +491,7 @@ class Fleet:
         self._calls.restore(arrays)
 
     def arrays_of(self, member: int) -> Arrays:
-        """Return everything that changes of one member, as `Pilot.arrays` of a single controller gives it."""
+        """Return everything that changes of one member, as `Pilot.arrays` of a single controller does."""
         if not 0 <= member < self.count:
             raise InvalidInput(f"the members are numbered from 0 to {self.count - 1}, got {member!r}")
         if self._rules is None or self._costs is None:
@@ -601,25 +602,26 @@ def fleet(
     Parameters
     ----------
     policy
-        What decides. GP-MD with a kernel and contexts that are given, and the wind planner, are stepped in lockstep.
+        The policy of every member. GP-MD with a given kernel and given contexts, and the wind planner, are computed in
+        lockstep.
     count
-        How many.
+        Number of members.
     seed
-        Seed of the first member; the next ones have the numbers that follow. Or one for each.
+        Seed of the first member, whose successors have the seeds that follow; or one seed for each member.
     start, start_index
-        The setting before the first round, by its value or label, or by its index; default the first one. Indices may
-        be one for each member.
+        Setting before the first round, by its value or label, or by its index; default: the first setting. There may be
+        one index for each member.
     like
         An array of another library, such as ``torch.empty(0, device="cuda")``: the fleet then runs in that library, on
         that device and in that precision, and is an `ArrayFleet`. For GP-MD with a kernel, listed contexts and a
         `tree_seed`.
     compiler
-        What compiles its two steps, such as ``torch.compile`` or ``jax.jit``; with `like` only.
+        Compiler of its two steps, such as ``torch.compile`` or ``jax.jit``; only with `like`.
     log
-        File of a record: every ask and tell is on the disk before it returns, and making the same fleet again goes on
-        where the record ends. `hc.audit.verify` decides all of it again.
+        File of a record. Every ask and tell is on the disk before it returns, and if you make the same fleet again, it
+        continues where the record ends. `hc.audit.verify` repeats every decision in it.
     witness
-        Who is told how far the record has come; as for a `Controller`.
+        Witness of the record's length, as for a `Controller`.
 
     Examples
     --------

@@ -1,20 +1,20 @@
-"""Limits on what the machine may do, acting after the rule.
+"""Limits of the machine, which act after the rule.
 
-The rule keeps its own, virtual action, so its probabilities stay right; the machine plays the permitted action nearest
-to it. Which actions are permitted, strongest first:
+The rule keeps its own, virtual action, so its probabilities stay right. The machine plays the permitted action nearest
+to it. These limits say which actions are permitted, the strongest first:
 
 1. allowed: the round's mask; never broken;
 2. max_step: no single move is longer than this, and none costs more than max_step_cost; never broken. If no allowed
    action is within reach, that is an error;
 3. min_dwell: after a move, stay for at least this number of rounds;
-4. max_moves: at most this number of moves within any `window` rounds. Being sent elsewhere within a round is a move of
-   that round, also back to where the machine came from.
+4. max_moves: at most this number of moves within any `window` rounds. If somebody redirects the machine within a round,
+   that is a move of the round, even if it goes back to where the machine came from.
 
-An action that somebody instructs instead of the decision, or sends the machine to within a round, passes through the
-same limits; the start of an episode through the first two. Only what is forced, with a reason, goes beyond them, and
-what somebody did by hand and told as `applied` is a fact.
+The same limits apply to an action that somebody instructs instead of the decision, and to one to which somebody
+redirects the machine within a round. Only the first two apply to the start of an episode. A forced action, which needs
+a reason, ignores the limits. What somebody did by hand and told as `applied` is a fact.
 
-Where a weaker limit would leave nothing, the stronger one wins: a machine must leave an action that is no longer
+If a weaker limit would leave no action, the stronger limit wins: a machine must leave an action that is no longer
 allowed, however recently it came there.
 """
 
@@ -43,25 +43,25 @@ ROUNDING = 1e-9  # relative: settings such as linspace(60, 300, 25) are not exac
 
 @dataclass(frozen=True)
 class Limits:
-    """What the machine may do; see the module's docstring.
+    """Limits of the machine; `holdcourse.running.limits` says how they act together.
 
-    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count. But the
-    start must be allowed and within `max_step`, or forced.
+    A new episode starts the counts again: bringing the machine to its start is not a move, and earlier moves do not
+    count. But the start must be allowed and within `max_step`, or forced.
 
     Parameters
     ----------
     min_dwell
-        Rounds at a setting before it may be left, counting the one that moved there; 1: may move every round. Or a
-        time, such as "45 min".
+        Minimum number of rounds at a setting, counting the round of the move there; 1 allows a move in every round. Or
+        a time, such as "45 min".
     max_step
-        Longest single move, in the units of the settings: 50.0, "50 m"; for several axes one step measured as the
-        metric does, one for each axis, or some by name.
+        Longest single move, in the units of the settings: 50.0 or "50 m". For several axes: one length in the metric,
+        one for each axis, or some by name.
     max_moves, window
-        At most `max_moves` moves in any `window` consecutive rounds, or in such a time.
+        Largest number of moves in any `window` consecutive rounds; the window may also be a time.
     max_step_cost
         Largest movement cost of one move.
     round_length
-        How long a round is, in seconds or as text ("15 min"); needed where something else is given as a time.
+        Length of a round, in seconds or as text ("15 min"); needed if another limit is given as a time.
 
     Examples
     --------
@@ -103,11 +103,11 @@ class Limits:
         return replace(self, max_step=self.longest(problem).size)
 
     def longest(self, problem: Problem) -> LongestStep:
-        """What a single move may not exceed."""
+        """Return the limits of a single move."""
         return longest_step(problem, self.max_step, self.max_step_cost)
 
     def in_words(self, problem: Problem) -> dict[str, str]:
-        """What each limit is in the user's units, by its name; those that do not limit are left out."""
+        """Return each limit by its name, in the user's units; limits that do not apply are left out."""
         said: dict[str, str] = {}
         if self.min_dwell > 1:
             said["min_dwell"] = self._time(self.min_dwell)
@@ -125,7 +125,7 @@ class Limits:
         return said if self.round_length is None else f"{lasting(count * self.round_length)} ({said})"
 
     def describe(self) -> dict[str, Any]:
-        """The limits in JSON values."""
+        """Return the limits in JSON values."""
         return asdict(self)
 
     @classmethod
@@ -166,16 +166,16 @@ def _plain_step(step: Any) -> Any:
 
 @dataclass(frozen=True)
 class Guard:
-    """Go to a safe action for a while when a measured cost is too high.
+    """Guard that sends the machine to a safe setting for a while if a measured cost is too high.
 
     Parameters
     ----------
     threshold
-        A measured cost above this triggers it (a gain below it, for a policy that maximises).
+        Largest measured cost that does not trigger the guard; for a policy that maximises, the smallest gain.
     revert_to
         The safe setting, by its value or label.
     cool_down
-        Rounds to stay there, or a time, such as "2 h", where the limits say how long a round is.
+        Number of rounds to stay there; or a time, such as "2 h", if the limits say how long a round is.
     revert_to_index
         The safe setting by its index, instead of `revert_to`.
 
@@ -211,23 +211,23 @@ class Guard:
             object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
 
     def on(self, problem: Problem, round_length: float | None = None) -> Guard:
-        """The same guard with its safe setting as an index of a problem, and its time in rounds of `round_length`."""
+        """Return the guard with its safe setting as an index of a problem, and its time in rounds of `round_length`."""
         index = required(problem, self.revert_to, self.revert_to_index, "revert_to")
         count = rounds(self.cool_down, round_length, "cool_down")
         return replace(self, revert_to=None, revert_to_index=index, cool_down=count)
 
     def in_words_of(self, problem: Problem) -> Guard:
-        """Return this guard with its safe setting as people call it."""
+        """Return the guard with its safe setting as people call it."""
         return replace(self, revert_to=problem.value(self.safe_action), revert_to_index=None)
 
     @property
     def safe_action(self) -> int:
-        """The safe action of a guard that stands on a problem."""
+        """Index of the safe setting, for a guard that `on` returned."""
         assert self.revert_to_index is not None  # as `on` gave it
         return self.revert_to_index
 
     def trips(self, measurement: float, *, maximise: bool) -> bool:
-        """Whether a measurement is too bad."""
+        """Return whether a measurement triggers the guard."""
         return measurement < self.threshold if maximise else measurement > self.threshold
 
 

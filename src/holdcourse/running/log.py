@@ -1,11 +1,11 @@
 """The record under a controller: an append-only chain of every decision and tell.
 
-An event is committed, and on the disk, before the `ask` or `tell` that made it returns. Events are chained: each holds
-the hash of the one before it, so damage that a database itself does not notice is found when the record is opened.
-Snapshots only save time; the events say everything. The hash of a snapshot is an event itself, so that a forged one is
-found as well.
+An event is committed, and on the disk, before the `ask` or `tell` that made it returns. Events are chained: each
+contains the hash of the event before it, so damage that a database does not notice is found when the record is opened.
+Snapshots only save time; the events contain everything. The hash of a snapshot is an event too, so that a forged
+snapshot is found.
 
-Where the rows are kept is a `storage.Storage`: a file of SQLite, or tables of a database that several processes share.
+A `storage.Storage` keeps the rows: a file of SQLite, or tables of a database that several processes share.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Log:
     last, chain
         Number and hash of the last event: the record's length and head.
     gap
-        What is missing at the end, in words, and how many events at least, where that is known; None: nothing.
+        What is missing at the end, in words, and the least number of missing events, if it is known; None if nothing is
+        missing.
     """
 
     def __init__(self, path: Location, storage: Storage, *, checked: bool = True) -> None:
@@ -108,10 +109,10 @@ class Log:
         beginning: Callable[[], tuple[Beginning, bytes]],
         explain: Callable[[Log, Identity], str] | None = None,
     ) -> Log:
-        """Go on with the record in `path`, or begin one; `identity` must be the one it has now.
+        """Continue the record in `path`, or begin one; `identity` must be its present identity.
 
-        `beginning` gives what else a new record says about itself, and the first snapshot; `explain` says what is
-        different about another identity.
+        `beginning` returns what else a new record says about itself, and the first snapshot; `explain` says how another
+        identity differs.
         """
         path, place = _found_at(path)
         if not place.exists():
@@ -158,33 +159,33 @@ class Log:
             log.close()
 
     def identity(self) -> Identity:
-        """Whose record it is now: as it was begun, or as it was changed since."""
+        """Return the present identity: as the record began, or as it was changed since."""
         position, content = self.newest_snapshot()
         found = from_plain(Identity, archive.unpack(content, f"a snapshot in {self.path}")[0]["identity"], "a snapshot")
         later = self.changes(after=position)  # a snapshot follows every change, unless there was no room for it
         return later[-1].body.identity if later else found
 
     def changes(self, after: int = 0) -> list[Event[Change]]:
-        """Every change of limits, guard or prices after an event, oldest first."""
+        """Return every change of limits, guard or prices after an event, oldest first."""
         found = [self._event(*row) for row in self._storage.of_kind(Change.KIND, after)]
         return [Event(event.number, event.at, event.body) for event in found if isinstance(event.body, Change)]
 
     def recipe(self, remedy: str) -> dict[str, Any]:
-        """What makes the policy that began the record; raises with the remedy where the record does not hold it."""
+        """Return the recipe of the policy that began the record; raise an error with the remedy if there is none."""
         if self.about.recipe is None:
             raise InvalidInput(f"{self.path} does not contain its policy ({self.about.recipe_missing}); {remedy}")
         return self.about.recipe
 
     def repriced(self, recipe: dict[str, Any]) -> dict[str, Any]:
-        """That recipe at the prices of movement that the policy has now."""
+        """Return that recipe at the present prices of movement."""
         prices = [event.body.problem for event in self.changes() if event.body.problem is not None]
         return {**recipe, "problem": prices[-1]} if prices else recipe
 
     @classmethod
     def read(cls, path: Location, *, checked: bool = True, incomplete: bool = False) -> Log:
-        """Open an existing record; `checked=False` trusts that it is whole, which costs the same however long it is.
+        """Open an existing record; `checked=False` trusts that it is intact, which takes no longer for a long record.
 
-        `incomplete=True` also opens one whose newest events are missing.
+        `incomplete=True` also opens a record whose newest events are missing.
         """
         path, place = _found_at(path)
         if not place.exists():
@@ -193,9 +194,9 @@ class Log:
 
     @classmethod
     def accept(cls, path: Location, reason: str) -> int:
-        """Take a record whose newest events are missing as it is: it says so, and can be gone on with.
+        """Accept a record whose newest events are missing: it says so from then on, and can be continued.
 
-        Returns how many events it holds.
+        Returns the number of events that it contains.
         """
         missing = cls.read(path, incomplete=True)
         missing.close()
@@ -230,7 +231,7 @@ class Log:
         return log
 
     def watched_by(self, witness: Witness | None) -> None:
-        """Tell a witness how far the record has come: now, with every event to come, and when it is closed."""
+        """Tell a witness the length of the record: now, with every further event, and when it is closed."""
         self._witness = witness
         self._say_how_far()
 
@@ -249,7 +250,7 @@ class Log:
         return [self._event(number, at, kind, text) for number, at, kind, text, _ in self.write(bodies)]
 
     def write(self, bodies: Sequence[Body]) -> Sequence[Row]:
-        """Add several events, all or none; this is quicker than `extend`, for those who need not read them back."""
+        """Add several events, all or none; quicker than `extend` if they need not be read back."""
         self._storage.check_writable()
         at = self._time()
         rows, number, chain = [], self.last, self.chain
@@ -290,7 +291,7 @@ class Log:
         return now.isoformat(timespec="milliseconds")
 
     def index(self) -> None:
-        """Make events quick to find by what they say; see `find`. Part of the file from then on."""
+        """Add an index by what events say, see `find`; it stays a part of the file."""
         self._storage.index()
 
     @overload
@@ -326,28 +327,29 @@ class Log:
     def find(
         self, what: Sought, low: str | int, high: str | int | None = None, *, limit: int = 1, newest: bool = False
     ) -> Sequence[Event[Body]]:
-        """Events by their key, the round asked, the decision told or taken back, where an episode began, or which note.
+        """Return events by key, round asked, decision told or taken back, beginning of an episode, or kind of note.
 
-        Those at `low`, or from `low` to `high`; at most `limit` of them, in order, with `newest` those at the end.
+        They are those at `low`, or from `low` to `high`: at most `limit` of them, in order; with `newest` the last
+        ones.
         """
         rows = self._storage.find(what, low, low if high is None else high, limit, newest=newest)
         found = [self._event(*row) for row in rows]
         return found[::-1] if newest else found
 
     def retractions(self, upto: int | None = None) -> list[Event[Retract]]:
-        """All retractions up to an event, in the order of the decisions."""
+        """Return all retractions up to an event, in the order of the decisions."""
         found = self.find("retracted", "r", "s", limit=self.last)
         return found if upto is None else [event for event in found if event.number <= upto]
 
     def used_keys(self) -> Iterator[str]:
-        """All keys under which clients caused events, in no order; see `index`."""
+        """Return all keys under which clients caused events, in no order; see `index`."""
         return self._storage.keys()
 
     def snapshot(self, state: Callable[[], tuple[dict[str, Any], Arrays]], in_place_of: int | None = None) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error.
 
-        It takes the place of all but a few others, or of those after event `in_place_of`: they hold a measurement of
-        then that was taken back, and those before it are needed where more is.
+        It replaces all but a few other snapshots, or those after event `in_place_of`: these contain a measurement that
+        was taken back, and earlier ones are needed if more is taken back.
         """
         try:
             content = archive.pack(*state())
@@ -360,7 +362,7 @@ class Log:
             logger.warning("no snapshot in %s: %s", self.path, error)
 
     def newest_snapshot(self, at_most: int | None = None) -> tuple[int, bytes]:
-        """The newest snapshot (not after event `at_most`), and the number of the event it follows."""
+        """Return the newest snapshot (not after event `at_most`), and the number of the event that it follows."""
         row = self._storage.snapshot(self.last if at_most is None else at_most)
         if row is None:
             raise DamagedFile(f"{self.path} is damaged: it has no snapshot of its beginning; restore it from a backup")
@@ -368,7 +370,7 @@ class Log:
         return int(row[0]), bytes(row[1])
 
     def check_snapshots(self) -> None:
-        """Whether every snapshot is the one that was recorded."""
+        """Raise an error unless every snapshot is the one that was recorded."""
         for number in self._storage.snapshots():
             self.newest_snapshot(at_most=number)
 
@@ -393,9 +395,9 @@ class Log:
             raise LogError(f"{self.path}, event {number}: {error}") from None
 
     def events(self, after: int = 0) -> Iterator[Event[Body]]:
-        """All events after number `after`, in order; those that another process has added since are left out.
+        """Return all events after number `after`, in order, without those that another process has added since.
 
-        They are read by the page: a reader that is long at one place would keep the writer from making checkpoints.
+        They are read page by page, because a long read would keep the writer from making checkpoints.
         """
         upto = self.last
         while after < upto:
@@ -406,11 +408,11 @@ class Log:
             after = page[-1].number
 
     def backup(self, target: Path) -> None:
-        """Write a whole copy in one file; others may go on writing meanwhile."""
+        """Write a whole copy to one file, while others may continue to write."""
         self._storage.copy(target)
 
     def close(self) -> None:
-        """Close the file, once the witness knows how far it has come."""
+        """Close the file, after the witness has been told its length."""
         try:
             self._say_how_far(now=True)
             if self._witness is not None:

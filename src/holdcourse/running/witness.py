@@ -63,17 +63,17 @@ class Statement:
 
 
 class Witness:
-    """Tells a witness how far records have come: when one is opened and closed, and about once a minute in between.
+    """A witness that is told the length of records when they are opened and closed, and about once a minute.
 
-    A witness who cannot be reached is logged and tried again; decisions never wait for one.
+    If a witness cannot be reached, this is logged and tried again; decisions never wait for a witness.
 
     Parameters
     ----------
     key
-        File of the key, at least 16 bytes; keep it where those who can write to the records cannot read it.
+        File of the key, at least 16 bytes. Keep it where people who can write to the records cannot read it.
     sink
-        Where to: a file to append to, ``syslog:`` (or ``syslog:host:port``), or an address ``https://...`` that takes
-        a POST of one JSON object.
+        Destination: a file to append to, ``syslog:`` (or ``syslog:host:port``), or an address ``https://...`` that
+        takes a POST of one JSON object.
     every_s
         Seconds between two lines of one record.
 
@@ -104,7 +104,7 @@ class Witness:
         self._thread: threading.Thread | None = None
 
     def saw(self, record: str, events: int, chain: str, at: str, *, now: bool = False) -> None:
-        """How far a record has come; told at once if `now` or if it was not told lately, else when that is due."""
+        """Note the length of a record; the witness is told at once with `now` or if it is due, otherwise later."""
         with self._lock:
             self._latest[record] = Statement(record, events, chain, at)
             if now:
@@ -115,7 +115,7 @@ class Witness:
         self._wake.put(None)
 
     def flush(self, seconds: float = WEB_TIMEOUT_S) -> None:
-        """Wait until what is due has been told, at most this long."""
+        """Wait until the witness has been told everything that is due, at most this number of seconds."""
         if self._thread is not None and self._thread.is_alive():
             told = threading.Event()
             self._wake.put(told)

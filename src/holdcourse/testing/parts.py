@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdcourse.deciding.planning.lookahead import LEADS
-from holdcourse.learning.costs import CostModel, ForecastCosts, OptimisticCosts, Outlook
+from holdcourse.learning.costs import CostModel, Estimate, ForecastCosts, OptimisticCosts, Outlook
 from holdcourse.learning.history import check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
@@ -79,10 +79,20 @@ def check_cost_model(
         Function ``measure(action, context)`` of what is measured; default: standard normal numbers.
     seed
         Seed of the actions tried and the measurements.
+
+    Raises
+    ------
+    AssertionError
+        The first check that failed, with the numbers at fault.
     """
+    if not callable(factory):
+        raise AssertionError(
+            f"give a function that makes the model, such as lambda: MyCosts(problem), not the model itself: got "
+            f"{factory!r}"
+        )
     rows = check_contexts(contexts, None)
     if len(rows) < 4:
-        raise ValueError(f"give at least 4 contexts, got {len(rows)}")
+        raise AssertionError(f"the check needs at least 4 contexts, got {len(rows)}")
     trial = _Trial(factory, problem, rows, measure, seed)
     trial.check_protocol()
     trial.check_description()
@@ -243,14 +253,18 @@ class _Trial:
     def tell(self, model: CostModel, triples: Sequence[tuple[int, Any, float]]) -> None:
         for action, context, y in triples:
             weight = model.learn(action, context, y)
-            if not 0.0 <= weight <= 1.0:
-                raise AssertionError(f"learn returned {weight!r}; a weight from 0 to 1 is expected")
+            if not (isinstance(weight, (int, float, np.number)) and 0.0 <= weight <= 1.0):
+                raise AssertionError(
+                    f"learn must return the measurement's weight, from 0 to 1, but returned {weight!r}"
+                )
 
     def ask(self, model: CostModel) -> list[list[Any]]:
         """Costs, expected costs, mean and deviation in each of the probed contexts."""
         answers = []
         for context in self.probes:
-            estimate = model.estimate(context, self.shown.copy() if model.needs_costs else None)
+            estimate: Any = model.estimate(context, self.shown.copy() if model.needs_costs else None)
+            if not isinstance(estimate, Estimate):
+                raise AssertionError(f"estimate must return an Estimate, but returned {estimate!r}")
             for name in ("costs", "expected", "mean", "std"):
                 self.require_sound(getattr(estimate, name), name)
             arrays = (estimate.costs, estimate.expected, estimate.mean, estimate.std)
@@ -279,7 +293,7 @@ class _Trial:
                 if not np.allclose(one, other, rtol=0.0, atol=tolerance * scale):
                     action = int(np.argmax(one != other))
                     raise AssertionError(
-                        f"{what}: {one[action]!r} and {other[action]!r} for action {action} in context "
+                        f"{what}: {float(one[action])!r} and {float(other[action])!r} for action {action} in context "
                         f"{context.tolist()}"
                     )
 

@@ -19,6 +19,8 @@ from holdcourse.deciding.rules import Choice, Rule, episode_begun
 from holdcourse.errors import HoldcourseError
 from holdcourse.learning.costs import CostModel
 from holdcourse.learning.history import check_contexts
+from holdcourse.movement.knobs import Knobs
+from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
 from holdcourse.running.decision import Decision
 
@@ -33,7 +35,8 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
     - Rule and cost model have what their protocols declare, and equal policies have equal fingerprints.
     - `step` returns a `Choice`, advances the count of rounds by one, and changes nothing in the state that it is given.
     - The same seed gives the same decisions. A run that is saved and loaded at a random round continues bit for bit.
-    - No forbidden action is chosen or has any probability. Wrong input raises an error and changes nothing.
+    - No forbidden action is chosen or has any probability, even if exactly the action that the rule would choose is
+      forbidden. Wrong input raises an error and changes nothing.
     - A new episode begins at its start, and the count of rounds continues.
     - The saved state does not grow faster than that of an exact posterior.
 
@@ -55,6 +58,11 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
         raise AssertionError(
             f"give a function that makes the policy, such as lambda: hc.gp_md(problem), not the policy itself: "
             f"got {factory!r}"
+        )
+    made: Any = factory()  # somebody wrote it
+    if not isinstance(made, Policy):
+        raise AssertionError(
+            f"the function must return a Policy, such as hc.Policy(name, rule, costs, problem), but returned {made!r}"
         )
     rounds = _Rounds(factory, check_contexts(contexts, None), seed)
     if len(rounds) < 12:
@@ -161,8 +169,31 @@ def _check_step(policy: Policy, rounds: _Rounds, start: int, seed: int) -> None:
                     f"round {t}: step changed {name!r} in the state that it was given; return a new array instead, "
                     "because step may be called twice for one round"
                 )
+        _check_choice_forbidden(pilot, choice, rounds, t)
         pilot.accept(choice)
         pilot.learn(choice.action, asked["context"], rounds.problem.read(rounds.costs[t], choice.action), choice.turn)
+
+
+def _check_choice_forbidden(pilot: Pilot, choice: Choice, rounds: _Rounds, t: int) -> None:
+    """Check that the rule takes another action if exactly the one that it chose is forbidden."""
+    asked, problem = rounds.question(t), rounds.problem
+    mask = np.ones(problem.entries, dtype=bool) if asked.get("allowed") is None else asked["allowed"].copy()
+    chosen = problem.entries_of(choice.action)[0] if isinstance(problem, Knobs) else choice.action
+    mask[chosen] = False
+    if not problem.any_permitted(mask):
+        return
+    _, view = pilot.look(asked["context"], mask, None, asked.get("costs"))
+    instead = pilot.rule.step(pilot.state, view)
+    _require_allowed(problem, mask, instead.action, instead.probabilities, t)
+
+
+def _require_allowed(problem: Problem, mask: NDArray[np.bool_], action: int, p: Array, t: int) -> None:
+    if not problem.permits(mask, action) or p[~mask].any():
+        likely = np.flatnonzero(~mask & (p > 0)).tolist()
+        raise AssertionError(
+            f"round {t}: only the actions {np.flatnonzero(mask).tolist()} are allowed, but the rule gave a probability "
+            f"to {likely or [action]}; leave out what view.allowed forbids"
+        )
 
 
 def _check_decisions(decisions: list[Decision], rounds: _Rounds) -> None:
@@ -172,13 +203,7 @@ def _check_decisions(decisions: list[Decision], rounds: _Rounds) -> None:
         if p.shape != rounds.masks[t].shape or not (p >= 0).all() or np.abs(np.array(sums) - 1).max() > 1e-9:
             raise AssertionError(f"round {t}: probabilities must be a distribution over the actions, got {p!r}")
         if t % 3 == 0:
-            forbidden = ~rounds.masks[t]
-            if not rounds.problem.permits(rounds.masks[t], decision.action) or p[forbidden].any():
-                likely = np.flatnonzero(forbidden & (p > 0)).tolist()
-                raise AssertionError(
-                    f"round {t}: only the actions {np.flatnonzero(rounds.masks[t]).tolist()} are allowed, but the rule "
-                    f"gave a probability to {likely or [decision.action]}; leave out what view.allowed forbids"
-                )
+            _require_allowed(rounds.problem, rounds.masks[t], decision.action, p, t)
 
 
 def _check_same(decisions: list[Decision], others: list[Decision], what: str) -> None:

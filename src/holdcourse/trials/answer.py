@@ -36,16 +36,16 @@ OUTLYING = 0.5  # of the scatter: one pair that makes more of it is named
 
 
 class Measured(NamedTuple):
-    """A number with its 95 % intervals; NaN where there is none yet.
+    """A number with its 95 % intervals; NaN if there is none yet.
 
     Attributes
     ----------
     value
         The estimate.
     low, high
-        The ordinary interval: right if the look was fixed before the trial began.
+        Ordinary interval, which is right if the time of the look was fixed before the trial began.
     always_low, always_high
-        One of a sequence of intervals that are all right together, however often somebody looks.
+        Interval from a sequence of intervals that are all right together, however often somebody looks.
     """
 
     value: float
@@ -57,7 +57,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """A number as it stood after every pair; arrays (pairs,), as in `Measured`."""
+    """A number after every pair, as arrays (pairs,) with the fields of `Measured`."""
 
     value: Array
     low: Array
@@ -70,14 +70,14 @@ class Looks:
 
 
 class CarryOver(NamedTuple):
-    """How much the gain per round changes when the first rounds of each block are left out.
+    """Change of the gain per round if the first rounds of each block are left out.
 
     Attributes
     ----------
     rounds
-        How many were left out of each block.
+        Number of rounds left out of each block.
     change, low, high
-        The change, and its ordinary 95 % interval; NaN where there is none yet.
+        The change, and its ordinary 95 % interval; NaN if there is none yet.
     """
 
     rounds: int
@@ -87,45 +87,45 @@ class CarryOver(NamedTuple):
 
     @property
     def found(self) -> bool:
-        """Whether blocks depend on the one before them, as far as this can tell."""
+        """Whether blocks depend on the block before them, as far as this can tell."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a trial has measured so far. Made by `answer`.
+    """Result of a trial so far. Made by `answer`.
 
     Attributes
     ----------
     pairs, rounds
-        Pairs of blocks that count, and rounds of a whole block.
+        Number of pairs of blocks that count, and number of rounds of a whole block.
     gain
-        Net gain per round of the policy against the baseline, in the units of the cost; above zero it pays.
+        Net gain per round of the policy over the baseline, in the unit of the cost; positive if the policy pays.
     percent
-        The same in % of the baseline's net bill; NaN where the bill may be zero.
+        Net gain in % of the baseline's net bill; NaN if the bill may be zero.
     looks, looks_in_percent
-        Both after every pair.
+        Gain and percentage after every pair.
     bill
         Net cost per round of the baseline (net reward, if rewards are told).
     carry_over
-        None where blocks have a single round.
+        Dependence of blocks on the block before; None if blocks have a single round.
     further_pairs
-        How many more pairs would decide, if the gain and its scatter stay as they are; 0 where it is decided, infinite
-        if no end is in sight.
+        Number of further pairs until the trial is decided, if the gain and its scatter stay as they are; 0 if it is
+        decided, infinite if no end is in sight.
     lost, redirected
-        Rounds without a measurement, and rounds that were overridden: of the baseline, of the policy.
+        Numbers of rounds without a measurement, and of rounds that were overridden: of the baseline, of the policy.
     left_out
         Pairs that do not count, because nothing was measured in the block of the baseline, of the policy.
     uneven
-        By how many deviations of the coin the policy's blocks lost more rounds than the baseline's.
+        Excess of rounds lost in the policy's blocks over the baseline's, in standard deviations of the coin.
     assigned
-        Rounds that were assigned to the baseline, to the policy.
+        Numbers of rounds that were assigned to the baseline, to the policy.
     outlying
-        The pair that alone makes more than half of the scatter; None if there is none.
+        Number of the pair that alone causes more than half of the scatter; None if there is none.
     switching
-        What moving between the arms' paths has cost per round of the trial; part of neither arm's bill.
+        Cost per round of moving between the arms' paths; it is not part of either arm's bill.
     adjusted_by
-        What the two blocks of a pair were made comparable by.
+        What made the two blocks of a pair comparable.
     """
 
     pairs: int
@@ -148,7 +148,7 @@ class Answer:
 
     @property
     def verdict(self) -> Verdict:
-        """What may be said today, by the interval that is right however often somebody looks."""
+        """Answer today, from the interval that is right however often somebody looks."""
         if math.isnan(self.gain.always_low):
             return "too early"
         if self.gain.always_low > 0:
@@ -156,14 +156,14 @@ class Answer:
         return "it does not pay" if self.gain.always_high < 0 else "undecided"
 
     def words(self, unit: str = "", hours: float | None = None) -> list[str]:
-        """The answer in sentences.
+        """Return the answer in sentences.
 
         Parameters
         ----------
         unit
             Unit of the cost, such as kWh.
         hours
-            How long a round lasts, to say weeks instead of pairs of blocks.
+            Length of a round in hours, to say weeks instead of pairs of blocks.
         """
         per_round = f"{f' {unit}' if unit else ''} a round"
         said = [self._headline(per_round)]
@@ -259,7 +259,7 @@ class Answer:
         return f"If the gain and its scatter stay as they are, it takes about {how_long} to decide."
 
     def to_data(self) -> dict[str, Any]:
-        """The answer in JSON values; None for what is not known."""
+        """Return the answer in JSON values; None for what is not known."""
 
         def plain(value: float) -> float | None:
             return float(value) if math.isfinite(value) else None
@@ -291,18 +291,20 @@ class Answer:
 
 
 def answer(blocks: Blocks, *, adjust: bool = True, cycle: int | None = None, drop: int | None = None) -> Answer:
-    """Say what a trial has measured.
+    """Compute what a trial has measured.
 
     Parameters
     ----------
     blocks
-        The trial's table.
+        Table of the trial.
     adjust
-        Make the two blocks of a pair comparable by what was known when the pair began, and by the reference signal.
+        Whether to make the two blocks of a pair comparable with what was known when the pair began and with the
+        reference signal.
     cycle
-        Rounds of a day, or of another cycle that costs follow; its phase is known beforehand too.
+        Number of rounds of a day, or of another cycle that costs follow; its phase is known beforehand too.
     drop
-        Rounds left out of each block to see whether blocks depend on the one before; default a quarter of a block.
+        Number of rounds left out of each block, to see whether blocks depend on the block before; default: a quarter of
+        a block.
 
     Examples
     --------

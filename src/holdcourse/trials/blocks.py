@@ -35,25 +35,27 @@ class Blocks:
     block
         Number of the block, counted from 0. Blocks 2j and 2j + 1 are a pair and have different arms.
     arm
-        To which arm the block was assigned: 0 the baseline, 1 the policy.
+        Arm to which the block was assigned: 0 for the baseline, 1 for the policy.
     cost
-        What was measured: a cost, or a reward if `maximise`. NaN: lost.
+        Measured cost, or reward if `maximise`; NaN if it was lost.
     movement
-        What the arm's own virtual path paid for moving; never negative.
+        Movement cost of the arm's own virtual path; never negative.
     predicted
-        What the round was expected to cost when its *pair* began, whichever arm has it: equal for both outcomes of the
-        coin. NaN: nothing was predicted.
+        Cost of the round that was expected when its *pair* began, whichever arm has it, so that it does not depend on
+        the coin. NaN if nothing was predicted.
     reference
-        A signal that neither arm can change: a mast, a twin machine, a price; or several, shape (T, k). NaN: none.
+        Signal that neither arm can change: a mast, a twin machine, a price; or several, shape (T, k). NaN if there is
+        none.
     switching
-        What was paid for moving beyond the arm's own movement, where the other arm's path was left; zero within
-        blocks. Where the way over is shorter than the arm's own, it is negative.
+        Movement cost in addition to the arm's own movement, in rounds in which the path of the other arm was left; zero
+        within blocks. It is negative if the move over costs less than the arm's own move.
     overridden
-        Where something else was played than the arm's rule said.
+        Whether something other than the rule's action was played.
     length
-        Rounds of a whole block; a shorter one, such as the newest, is not counted. Default: the longest block.
+        Number of rounds of a whole block; a shorter block, such as the newest, does not count. Default: the length of
+        the longest block.
     maximise
-        Whether `cost`, `predicted` and `reference` count what is gained.
+        Whether `cost`, `predicted` and `reference` are gains.
 
     Examples
     --------
@@ -151,7 +153,7 @@ class Blocks:
         return np.asarray(self._all_pairs[self._measured.all(axis=1)])
 
     def means(self, values: Array, within: NDArray[np.bool_] | None = None) -> Array:
-        """Means of both blocks of every pair over the rounds that have a value; NaN where none has."""
+        """Return the means of both blocks of every pair over the rounds that have a value; NaN if none has."""
         there = np.isfinite(values) if within is None else np.isfinite(values) & within
         size = len(self.block) + 1
         count = np.bincount(self._first[there], minlength=size)
@@ -166,7 +168,7 @@ class Blocks:
 
     @property
     def coins(self) -> Array:
-        """+1 where the policy had the pair's first block, -1 where it had the second; (pairs,)."""
+        """Outcome of each coin: +1 if the policy had the pair's first block, -1 if it had the second; (pairs,)."""
         return np.where(self.arm[self._whole_pairs[:, 0]] == POLICY, 1.0, -1.0)
 
     @cached_property
@@ -179,7 +181,7 @@ class Blocks:
         return self.net_after(0)
 
     def net_after(self, rounds: int) -> Array:
-        """The same without the first rounds of every block, in which the machine may still answer to the other arm."""
+        """Return `net` without the first rounds of every block, in which the other arm may still have an effect."""
         later = np.arange(len(self.block)) - self._first >= rounds
         sign = -1.0 if self.maximise else 1.0
         return sign * self.means(self.cost, later) + self.means(self.movement, later)
@@ -197,12 +199,12 @@ class Blocks:
 
     @property
     def began(self) -> Indices:
-        """Round in which every pair began, (pairs,)."""
+        """First round of every pair, (pairs,)."""
         return np.asarray(self._whole_pairs[:, 0])
 
     @property
     def lost(self) -> Indices:
-        """Rounds without a measurement, of the baseline and of the policy, in all blocks; (2,)."""
+        """Number of rounds without a measurement, of the baseline and of the policy, in all blocks; (2,)."""
         return np.bincount(self.arm[np.isnan(self.cost)], minlength=2)
 
     @property
@@ -212,9 +214,9 @@ class Blocks:
 
     @property
     def uneven(self) -> float:
-        """By how many deviations of the coin the policy's blocks lost more rounds than the baseline's; 0 for none lost.
+        """Excess of rounds lost in the policy's blocks, in standard deviations of the coin; 0 if none was lost.
 
-        Had losing a round nothing to do with the arm, the coin alone would say which arm has a pair's losses.
+        If losing a round did not depend on the arm, the coin alone would determine which arm has the losses of a pair.
         """
         sign = np.where(self.arm[self._all_pairs] == POLICY, 1, -1)
         more = (sign * self._lost).sum(axis=1)
@@ -222,12 +224,12 @@ class Blocks:
 
     @property
     def redirected(self) -> Indices:
-        """Rounds in which something else was played than the arm's rule said; (2,)."""
+        """Number of rounds in which something other than the rule's action was played; (2,)."""
         return np.bincount(self.arm[self.overridden], minlength=2)
 
 
 def joined(tables: Sequence[Blocks]) -> Blocks:
-    """Join the tables of trials of equal blocks that were run one after the other; each begins with a new pair."""
+    """Join the tables of successive trials with blocks of equal length; each trial begins with a new pair."""
     parts: dict[str, list[NDArray[Any]]] = {}
     after = 0
     for table in tables:

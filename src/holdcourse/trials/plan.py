@@ -64,18 +64,18 @@ LIFETIME = 100 * 8766 / HOURS_PER_WEEK  # weeks; what takes longer is called nev
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """What both arms cost, each as if it had run throughout; arrays have one entry per round.
+    """Costs of both arms, each as if it had run throughout; arrays have one entry per round.
 
     Parameters
     ----------
     policy, baseline
-        What was measured: costs, or rewards if `maximise`.
+        Measured costs, or rewards if `maximise`.
     policy_movement, baseline_movement
-        What each paid for moving along its own path.
+        Movement cost of each arm along its own path.
     to_policy, to_baseline
-        What moving over to an arm in a round would cost on top of the arm's own movement; for the cost of switching.
+        Cost of switching to an arm in a round, in addition to the arm's own movement.
     reference
-        A signal that neither arm can change. Default: what the baseline costs, as a twin machine would show it.
+        Signal that neither arm can change. Default: the cost of the baseline, as a twin machine would show it.
     """
 
     policy: Array
@@ -100,7 +100,7 @@ class Paths:
 
     @property
     def rounds(self) -> int:
-        """How many rounds were run."""
+        """Number of rounds."""
         return len(self.policy)
 
     @cached_property
@@ -116,16 +116,19 @@ class Paths:
 
     @property
     def gain(self) -> float:
-        """Net gain of the policy throughout against the baseline throughout, in % of the baseline's bill."""
+        """Net gain of the policy throughout over the baseline throughout, in % of the baseline's bill."""
         return 100 * float(self.nets[0].mean() - self.nets[1].mean()) / abs(self.bill)
 
     def pairs(self, block: int) -> tuple[Array, Array]:
-        """Net cost per round of both blocks of every pair under the baseline and under the policy; (pairs, 2) each."""
+        """Return the net cost per round of both blocks of every pair, under the baseline and under the policy.
+
+        Each array has the shape (pairs, 2).
+        """
         baseline, policy = (_cut(net, block) for net in self.nets)
         return baseline, policy
 
     def switching(self, block: int) -> float:
-        """Expected cost per round of changing arms at the borders.
+        """Return the expected cost per round of changing arms at the borders of blocks.
 
         Within a pair the arm always changes, between two pairs every other time.
         """
@@ -159,18 +162,18 @@ def dealt(
 
 @dataclass(frozen=True)
 class Design:
-    """A block length, and what a trial with it would be like. Percentages are of the baseline's bill.
+    """A block length, and properties of a trial with it. Percentages are of the baseline's bill.
 
     Attributes
     ----------
     block
-        Rounds of a block.
+        Length of a block in rounds.
     deviation, with_reference
         Standard deviation of a pair's gain in %, without and with a reference signal.
     switching
-        What changing between the arms costs while the trial lasts, in %.
+        Cost of changing between the arms during the trial, in %.
     hours
-        How long a round lasts.
+        Length of a round in hours.
     """
 
     block: int
@@ -180,13 +183,13 @@ class Design:
     hours: float
 
     def weeks(self, gain: float, *, reference: bool = False) -> float:
-        """Weeks until a gain of `gain` % is told from none, in four of five trials; infinite where that is too far."""
+        """Return the weeks until four of five trials detect a gain of `gain` %; infinite if that takes too long."""
         deviation = self.with_reference if reference else self.deviation
         pairs = pairs_needed(gain / deviation, LUCK) if deviation > 0 else float(FIRST_ANSWER)
         return 2 * self.block * pairs * self.hours / HOURS_PER_WEEK
 
     def visible(self, weeks: float, *, reference: bool = False) -> float:
-        """Smallest gain in % that is told from none within `weeks` weeks, in four of five trials."""
+        """Return the smallest gain in % that four of five trials detect within `weeks` weeks."""
         pairs = int(weeks * HOURS_PER_WEEK / (2 * self.block * self.hours))
         if pairs < 1:
             return math.inf
@@ -194,44 +197,44 @@ class Design:
         return float(deviation * (critical_values(pairs, "sequence")[-1] + LUCK) / math.sqrt(pairs))
 
     def price(self, gain: float) -> float:
-        """What a trial costs until it is decided, in weeks of the baseline's bill, if the policy gains `gain` %.
+        """Return the cost of a trial until it is decided, in weeks of the baseline's bill, for a gain of `gain` %.
 
-        The changes between the arms, and the gain forgone in the baseline's blocks.
+        It consists of the changes between the arms, and the gain forgone in the baseline's blocks.
         """
         return self.weeks(gain) * (max(self.switching, 0.0) + gain / 2) / 100
 
 
 @dataclass(frozen=True, eq=False)
 class TrialPlan:
-    """What trials of several block lengths would be like, and which is best. Made by `plan_trial`.
+    """Trials with several block lengths, and which of them is best. Made by `plan_trial`.
 
     Attributes
     ----------
     designs
-        One for each block length, ascending.
+        A design for each block length, in ascending order.
     target
-        The gain in % that the trial must detect.
+        Gain in % that the trial must detect.
     expected
-        What the policy gains in the world of the plan, in %: an estimate, which the trial will replace.
+        Gain of the policy in the world of the plan, in %: an estimate, which the trial will replace.
     bill
-        The baseline's net cost (or reward) per round there.
+        Net cost (or reward) per round of the baseline in that world.
     rounds
-        How many rounds were simulated.
+        Number of rounds simulated.
     size
-        Mean size of the baseline's net cost of a round, whatever its sign. Where costs and gains nearly cancel in the
-        bill, a percentage of it says little.
+        Mean absolute net cost per round of the baseline. If costs and gains nearly cancel in the bill, a percentage of
+        the bill says little.
     heard
-        The share of the other arm's rounds from which an arm should learn, as `holdcourse.trial` takes it.
+        Share of the other arm's rounds from which an arm should learn, as `holdcourse.trial` takes it.
     learning
-        By how many % of the bill the answer is then too large, because the arms learn from each other's blocks: how
-        much better each is in its own blocks than alone in the same rounds, the policy's less the baseline's. NaN where
-        none was rehearsed.
+        Bias of the answer with this share, in % of the bill, because the arms learn from each other's blocks: the
+        advantage of the policy in its own blocks over running alone in the same rounds, less that of the baseline. NaN
+        without simulated trials.
     learning_error
-        Standard error of that, from the scatter over the rehearsal.
+        Standard error of `learning`, from the scatter over the simulated trials.
     rehearsed
-        What else was rehearsed: shares, and by how much the answer was too large with each.
+        The other shares that were tried, and the bias of the answer with each.
     coins
-        How many coins were thrown for the last rehearsal.
+        Number of simulated trials behind `learning`, each with a coin of its own.
 
     Examples
     --------
@@ -258,7 +261,7 @@ class TrialPlan:
 
     @property
     def best(self) -> Design:
-        """The design whose trial costs least until it is decided: switches between the arms, and gain forgone."""
+        """Design whose trial costs least until it is decided, in switches between the arms and in gain forgone."""
         return min(self.designs, key=lambda design: (design.price(self.target), design.weeks(self.target)))
 
     @property
@@ -332,7 +335,7 @@ class TrialPlan:
 
     @property
     def share_error(self) -> float:
-        """Standard error of the share: of what is left with it, by how fast the answer changes with the share."""
+        """Standard error of the share, from the remaining bias and how fast the bias changes with the share."""
         if not self.rehearsed:
             return math.nan
         shares, effects = zip(*self.rehearsed, strict=True)
@@ -340,16 +343,16 @@ class TrialPlan:
         return min(1.0, self.learning_error / slope) if slope > 0 else 1.0
 
     def luck(self, weeks: float) -> float:
-        """By how many % of the bill a trial of `weeks` weeks may be off, up or down, by what the arms learn in it.
+        """Return the error of a trial of `weeks` weeks, in % of the bill, that comes from what the arms learn in it.
 
-        The standard deviation between such trials, from the scatter between stretches of the rehearsal.
+        It is the standard deviation between such trials, from the scatter between parts of the simulated trial.
         """
         if not (math.isfinite(self.learning_error) and 0 < weeks < math.inf):
             return math.nan
         return self.learning_error * math.sqrt(self.rounds * self.best.hours / (weeks * HOURS_PER_WEEK))
 
     def table(self) -> list[dict[str, float]]:
-        """A row for each block length: weeks until gains are seen, and what the changes cost."""
+        """Return a row for each block length: weeks until gains are detected, and the cost of switching."""
         return [
             {
                 "block": design.block,
@@ -364,11 +367,11 @@ class TrialPlan:
 
     @property
     def gains(self) -> tuple[float, ...]:
-        """Gains that tables show, in %."""
+        """Gains in % that tables show."""
         return GAINS
 
     def to_data(self) -> dict[str, Any]:
-        """The plan in JSON values; None for what would never end."""
+        """Return the plan in JSON values; None for trials that would never end."""
         rows = [{name: value if math.isfinite(value) else None for name, value in row.items()} for row in self.table()]
         return {
             "block": self.best.block,
@@ -404,32 +407,33 @@ def plan_trial(
     Parameters
     ----------
     policy, baseline
-        The arms, made for the world's problem.
+        The two arms, made for the world's problem.
     world
-        What the machine is taken to be: one fitted to readings (`LoggedWorld`), or any other.
+        World that stands for the machine: fitted to readings (`LoggedWorld`), or any other.
     contexts
-        The context of every round; default: those of the readings, for a world that was fitted to readings.
+        Context of every round; default: the contexts of the readings, for a world that was fitted to readings.
     start
         Action (index) before the first round.
     gain
-        The gain in % of the baseline's bill that the trial must detect. Default: what the policy gains in the
-        simulation, or 5 where it gains nothing.
+        Gain in % of the baseline's bill that the trial must detect. Default: the gain in the simulation, or 5 if there
+        is none.
     hours
-        How long a round lasts.
+        Length of a round in hours.
     blocks
-        Block lengths to compare, in rounds; default: from 2 on.
+        Block lengths to compare, in rounds; default: lengths from 2 on.
     noise
         Noise of a measured cost: its standard deviation, or one number per round. Default for a world fitted to
-        readings: what the model leaves unexplained of them, in their order; for others their own, if they have one.
+        readings: the part of them that the model does not explain, in their order; for other worlds their own noise, if
+        they have any.
     rehearsals
-        How often the trial itself is run in the world at most, with other coins, to see what learning from each other's
-        blocks does, and with which share of them it does nothing to the answer; twice at least where that many are
-        allowed, and more often while the coins make half of the error. Each takes as long as running the policy, and up
-        to four shares are rehearsed so often. 0: none, and both arms learn from everything.
+        Largest number of simulated trials with different coins. They show how learning from each other's blocks changes
+        the answer, and with which share of these blocks it does not. At least two are run if that many are allowed, and
+        more while the coins cause half of the error. Each takes as long as running the policy, and up to four shares
+        are tried. 0: no simulated trials, and both arms learn from everything.
     seed
         Seed of the simulation.
     progress
-        Called with what is being done, how much is done, and of how much.
+        Function that is called with what is being done, the amount done and the total.
 
     Examples
     --------
@@ -470,8 +474,8 @@ def plan_of(
 ) -> TrialPlan:
     """Plan a trial from both arms' paths; parameters as in `plan_trial`.
 
-    `rehearse` runs the trial itself, from a block length, the share of the other arm's rounds from which an arm learns,
-    a seed of its coin and what to tell progress to, and returns its table.
+    `rehearse` simulates a trial and returns its table. Its arguments are a block length, the share of the other arm's
+    rounds from which an arm learns, the seed of the coin, and a function for the progress.
     """
     check_terms(gain, hours)
     most = paths.rounds // (2 * FEWEST_PAIRS)

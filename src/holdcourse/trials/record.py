@@ -29,26 +29,26 @@ EPOCH_CHOOSES = ("fixed_setting_index", "max_step", "max_step_cost")
 
 @dataclass(frozen=True, eq=False)
 class RecordedTrial:
-    """A trial that a record holds.
+    """A trial that was read from a record.
 
     Attributes
     ----------
     blocks
-        Its table.
+        Table of the trial.
     began
-        When each round was decided, ISO 8601; one for each row of the table.
+        Time of each decision, ISO 8601; one for each row of the table.
     policy, against
-        What was tried, and the baseline: their names.
+        Names of the policy and of the baseline.
     unit
-        Unit of a cost.
+        Unit of the cost.
     round_hours
-        How long a round lasts, where the limits say so.
+        Length of a round in hours; None if the limits do not say it.
     heard
-        From what share of the other arm's rounds an arm learns.
+        Share of the other arm's rounds from which an arm learns.
     untold
-        Whether people were the baseline and never said where they had the machine.
+        Whether people were the baseline and never told the setting of the machine.
     over
-        Whether it has ended: by its number of blocks, or because the epoch after it holds none.
+        Whether the trial has ended, by its number of blocks or because the next epoch does not continue it.
     """
 
     blocks: Blocks
@@ -63,12 +63,12 @@ class RecordedTrial:
 
     @property
     def day(self) -> int | None:
-        """How many rounds a day has, where it is known and two or more."""
+        """Number of rounds in a day; None if it is unknown or less than two."""
         rounds = 0.0 if self.round_hours is None else 24.0 / self.round_hours
         return round(rounds) if rounds >= 2 and abs(rounds - round(rounds)) < 1e-9 else None
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every round as a flat dict, in the order of time."""
+        """Return every round as a flat dict, in the order of time."""
         table = self.blocks
         columns: dict[str, Sequence[Any]] = {
             "at": self.began,
@@ -90,12 +90,12 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     Parameters
     ----------
     paths
-        Its record, or the records of its epochs, oldest first. A trial goes on where the next epoch holds one with the
-        same arms and blocks, such as after other limits; where it holds none, the trial is over.
+        Record of the controller, or records of its epochs, oldest first. A trial continues if the next epoch has a
+        trial with the same arms and blocks, for example after a change of limits; otherwise it is over.
     trust
         Import paths whose code may be run, as in `holdcourse.load_policy`.
     checked
-        Look first whether each event is as it was written.
+        Whether to check first that each event is as it was written.
     """
     if not paths:
         raise InvalidInput("no record is given; give the path of the trial's record")

@@ -33,21 +33,21 @@ def simulate_trial(
     maximise: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Blocks:
-    """Run a trial through a world, and return its table.
+    """Run a trial in a world, and return its table.
 
     Parameters
     ----------
     trial
-        Made by `holdcourse.trial`.
+        Trial, as `holdcourse.trial` makes it.
     world, contexts, start, seed
-        As in `holdcourse.simulate`; the seed is also the coin's.
+        As in `holdcourse.simulate`; the seed is also the seed of the coin.
     measured
-        What each action would be measured to cost (or to gain, if `maximise`) in every round, (T, n). Default: the
-        measurements that the policy is told. Give it where it is told something else, such as a wind speed.
+        Measured cost (or gain, if `maximise`) that each action would have in every round, (T, n). Default: the
+        measurements that the policy is told. Needed if these are something else, such as a wind speed.
     reference
-        A signal that neither arm can change, (T,).
+        Signal that neither arm can change, (T,).
     progress
-        Called now and then with how many rounds were run, and of how many.
+        Function that is called now and then with the number of rounds run so far and the total.
 
     Examples
     --------

@@ -1,13 +1,14 @@
-"""Would wake steering have paid off? Every policy over one record, and the front of energy gained against yaw travel.
+"""Would wake steering have paid off? Runs policies over a record, and traces the energy gained against yaw travel.
 
-Every policy decides at the begin of an interval and knows the wind before it, never that of the interval (unless the
-study is `knowing`, which is called idealised wherever it is shown). The energy of an interval is the wake model's, at
-the wind that was recorded in it. What the planners know of the wind's drift is learned from a history that ends before
-the record begins; without one it comes from the other parts of the record, in turn, so that nothing is judged on what
-it was learned from. Those parts are later ones, too: how the wind usually turns is then known from after a decision.
+Every policy decides at the beginning of an interval and knows the wind before it, but not the wind of the interval
+(unless the study is `knowing`, which reports call idealised). The energy of an interval is that of the wake model in
+the wind that was recorded. The planners learn the wind's drift from a history that ends before the record begins.
+Without a history they learn it from the other parts of the record, in turn, so that no part is judged on what it
+taught. Some of those parts are later than the decisions, so how the wind usually turns is then known from the future.
 
-A large farm is decided cluster by cluster (`clusters`): each has its own settings, problem and plan, and all choices
-are one vector of offsets. What that vector makes is the model's answer for the whole farm, not a sum over clusters.
+A large farm is decided cluster by cluster (`clusters`). Each cluster has its own settings, problem and plan, and all
+choices together are one vector of offsets. The energy of that vector is the model's answer for the whole farm, not a
+sum over clusters.
 """
 
 from __future__ import annotations
@@ -77,20 +78,20 @@ def backtest(
     Parameters
     ----------
     table
-        What the policies believe that every setting makes: of the farm or, where it is large, of its clusters.
+        Energy table that the policies use: of the farm or, if it is large, of its clusters.
     record
-        The wind that is judged.
+        Wind record on which policies are judged.
     study
-        What to compare.
+        Policies and prices to compare; default: `Study()`.
     model
-        Computes what the table does not hold, such as offsets that a hysteresis passes through. The joint offsets of
-        clusters are always computed by it.
+        Wake model that computes what the table does not contain, such as offsets through which a hysteresis passes, and
+        the joint offsets of clusters.
     history
-        An earlier record, to learn the wind's drift from; it must end before the record begins.
+        Earlier record from which the wind's drift is learned; it must end before the record begins.
     truth
-        What settings really make, where that is something else than the table: the same settings by another model.
+        Table of the true energy, if it differs from `table`: the same settings computed by another model.
     allow_later_history
-        Take a history that ends after the record begins all the same: hindsight, and called so.
+        Whether to accept a history that ends after the record begins; reports then call it hindsight.
 
     Examples
     --------

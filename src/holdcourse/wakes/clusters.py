@@ -108,7 +108,7 @@ class ClusteredTable:
 
     @property
     def computed_by(self) -> str | None:
-        """What tells the wake model that computed it from others."""
+        """Digest of the wake model that computed the tables."""
         return self.whole.computed_by
 
     @property
@@ -117,7 +117,7 @@ class ClusteredTable:
         return self.whole.turbulence
 
     def save(self, path: str | Path) -> None:
-        """Write all of it to a file; `load_table` reads it."""
+        """Write the tables to a file; `load_table` reads them."""
         data = {
             "format": FORMAT,
             "whole": self.whole.whole_data(),
@@ -152,7 +152,7 @@ def interplay(farm: Farm, reach: float = REACH) -> Array:
 
 
 def clusters_of(farm: Farm, most: int = LARGEST, reach: float = REACH) -> list[Indices]:
-    """Return the turbines (indices) that are decided together, at most `most`.
+    """Return the turbines (by index) that are decided together, at most `most` in each cluster.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def farm_table(
     step: float = STEP,
     progress: Callable[[str, float], None] | None = None,
 ) -> EnergyTable | ClusteredTable:
-    """Compute what a farm's decisions are made on: one table, or one for each cluster where the farm is large."""
+    """Compute the energy table of a farm or, if the farm is large, a table for each cluster."""
     build = build_table if len(model.farm) <= TOGETHER else build_clusters
     return build(model, most=most, step=step, progress=progress)
 
@@ -204,7 +204,7 @@ def build_clusters(
     most_settings: int = MOST_SETTINGS,
     progress: Callable[[str, float], None] | None = None,
 ) -> ClusteredTable:
-    """Compute the energy tables of a farm's clusters: settings chosen from the model, each with what it makes.
+    """Compute the energy tables of a farm's clusters: settings chosen from the model, and the power of each.
 
     Parameters
     ----------
@@ -213,11 +213,11 @@ def build_clusters(
     most, step, direction_step, speeds
         As in `build_table`.
     largest
-        Turbines of a cluster, at most.
+        Largest number of turbines in a cluster.
     most_settings
-        The largest number of vectors to choose from, of each cluster.
+        Largest number of offset vectors to choose from in each cluster.
     progress
-        Called with what is being done, and which share of it is.
+        Function that is called with what is being done and the share that is done.
     """
     told = progress or (lambda what, share: None)
     grid = wind_grid(direction_step, speeds, most, step)

@@ -22,14 +22,14 @@ from holdcourse.wakes.planning import PlannedEnergy
 
 @dataclass(frozen=True)
 class FarmDecision:
-    """What the clusters of a farm decided for one interval.
+    """Decisions of the clusters of a farm for one interval.
 
     Attributes
     ----------
     offsets
-        Degrees of every turbine, by its name.
+        Offset of every turbine in degrees, by its name.
     decisions
-        One for each cluster, in the order of their policies.
+        Decision of each cluster, in the order of the policies.
     """
 
     offsets: dict[str, float]
@@ -44,8 +44,8 @@ class FarmController:
     policies
         The policies of all clusters, as `steering_policies` returns them or `hc.load_policy` reads them.
     folder
-        Where the clusters' records are kept, ``cluster-1.log`` and so on; if they exist, the farm goes on where they
-        end. None: nothing is kept.
+        Folder of the clusters' records, ``cluster-1.log`` and so on; if they exist, the farm continues where they end.
+        None: there are no records.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class FarmController:
                 controller.tell(decision.id, None)
 
     def ask(self, context: Any) -> FarmDecision:
-        """Decide for the next interval; the context is direction and speed of the wind before, and day of the year."""
+        """Decide for the next interval. The context is: direction and speed of the last wind, day of the year."""
         decisions = tuple(controller.ask(context) for controller in self.controllers)
         offsets = {
             name: float(value)
@@ -94,7 +94,7 @@ class FarmController:
             controller.tell(each.id, None)
 
     def close(self) -> None:
-        """Let go of the records."""
+        """Close the records."""
         for controller in self.controllers:
             controller.close()
 

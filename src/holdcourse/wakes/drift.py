@@ -51,14 +51,15 @@ class Drift:
         Probability of a turn by each number of steps of the grid, from the wind that a decision knows to the next such
         wind; the middle one is none; (4, S, 2 r + 1).
     within
-        The same to the wind of the interval decided for; the same as `turns` where an interval is one reading.
+        Probability of a turn from the wind that a decision knows to the wind of its interval; equal to `turns` if an
+        interval is one reading.
     changes, settling
         Probability of the next speed (column) by that of now (row), to the next decision and within the interval,
         (4, S, S).
     hours
-        Between two decisions.
+        Hours between two decisions.
     steps
-        How many steps it was learned from.
+        Number of steps from which the drift was learned.
     """
 
     speeds: Array
@@ -76,7 +77,7 @@ class Drift:
 
     @cached_property
     def error(self) -> Array:
-        """How far off the last wind is, as a rule: the median turn by season and speed, degrees, (4, S)."""
+        """Usual error of the last wind: the median turn by season and speed, degrees, (4, S)."""
         reach = (self.turns.shape[2] - 1) // 2
         size = np.abs(np.arange(-reach, reach + 1)) * self.direction_step
         order = np.argsort(size, kind="stable")
@@ -84,7 +85,7 @@ class Drift:
         return np.asarray(size[order][np.argmax(whole >= 0.5, axis=2)])
 
     def to_data(self) -> dict[str, Any]:
-        """Return it in JSON values."""
+        """Return the drift in JSON values."""
         return {
             "speeds": self.speeds.tolist(),
             "direction_step": self.direction_step,
@@ -116,7 +117,7 @@ def learn_drift(rounds: Rounds, directions: Array, speeds: Array, known: NDArray
     Parameters
     ----------
     known
-        Which rounds may be learned from, (t,); default all.
+        Rounds that may be learned from, (t,); default: all.
     """
     step = 360.0 / len(directions)
     usable = rounds.fresh if known is None else known & rounds.fresh  # a turn over a gap is none of one step

@@ -34,16 +34,16 @@ BATCH = 4000  # conditions that FLORIS computes at once: more would only take mo
 
 @dataclass(frozen=True, eq=False)
 class Farm:
-    """Where the turbines of a farm stand.
+    """Layout of a farm: its turbines and their positions.
 
     Parameters
     ----------
     name
         Name of the farm.
     turbines
-        Their names.
+        Names of the turbines.
     x, y
-        Metres to the east and to the north of some point, (m,).
+        Positions in metres to the east and to the north of some point, (m,).
     diameter
         Diameters of the rotors, metres, (m,).
     """
@@ -58,7 +58,7 @@ class Farm:
         return len(self.turbines)
 
     def to_data(self) -> dict[str, Any]:
-        """Return it in JSON values."""
+        """Return the farm in JSON values."""
         return {
             "name": self.name,
             "turbines": list(self.turbines),
@@ -104,10 +104,10 @@ class FlorisModel:
     path
         A FLORIS input file (YAML) of any farm.
     turbines
-        Names of the turbines; default T1, T2, ...
+        Names of the turbines; default: T1, T2, ...
     changes
         Factors on wake parameters, by the model's own names: ``{"ka": 1.3}`` multiplies `ka` wherever the velocity and
-        deflection models in use have it. To see what a wrong parameter does.
+        deflection models in use have it. This shows the effect of a wrong parameter.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class FlorisModel:
 
     @cached_property
     def digest(self) -> str:
-        """What tells its wakes, turbines and air from those of other models."""
+        """Digest that identifies its wakes, turbines and air."""
         told = self._model.core.as_dict()
         flow = {key: told["flow_field"].get(key) for key in AIR}
         turbines = [
@@ -221,7 +221,7 @@ class FlorisModel:
         return found
 
     def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
-        """Return a number for the kind of each of some turbines (indices): those of one kind have the same."""
+        """Return a number for the kind of each turbine (by index); turbines of one kind have the same number."""
         return tuple(self._kinds[k] for k in np.asarray(turbines, dtype=np.int64).tolist())
 
     def part(self, turbines: ArrayLike) -> FlorisModel:

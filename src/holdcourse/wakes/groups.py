@@ -146,7 +146,7 @@ class GroupedModel:
     model
         The FLORIS model of the whole farm.
     sector, reach
-        Degrees of a sector, and rotor diameters that a wake is followed for.
+        Width of a sector in degrees, and length in rotor diameters for which a wake is followed.
     """
 
     def __init__(self, model: FlorisModel, sector: float = SECTOR, reach: float = REACH) -> None:
@@ -165,24 +165,24 @@ class GroupedModel:
 
     @property
     def digest(self) -> str | None:
-        """What tells its wakes, turbines and air from those of other models."""
+        """Digest that identifies its wakes, turbines and air."""
         return digest_of(self.model)
 
     def groups(self, sector: int) -> list[Indices]:
-        """Return the groups of a sector, counted from the one around north."""
+        """Return the groups of a sector, counted from the sector around north."""
         if sector not in self._groups:
             self._groups[sector] = groups_of(self.farm, sector * self.sector, self.sector, self.reach)
         return self._groups[sector]
 
     def parts(self, sector: int) -> list[Part]:
-        """Return what is computed as one in a sector, counted from the one around north."""
+        """Return the parts that are computed together in a sector, counted from the sector around north."""
         if sector not in self._parts:
             self._parts[sector] = parts_of(self.farm, sector * self.sector, self.sector, self.reach)
         return self._parts[sector]
 
     @property
     def largest(self) -> int:
-        """Turbines of the largest group of any sector."""
+        """Number of turbines in the largest group of any sector."""
         return max(len(group) for sector in range(round(360.0 / self.sector)) for group in self.groups(sector))
 
     def power(
@@ -193,7 +193,7 @@ class GroupedModel:
         Parameters
         ----------
         around
-            Turbines (indices): only what is computed with them is, and 0 is returned for the others.
+            Turbines (by index) whose groups are computed; the power of all others is returned as 0.
         """
         yaw = np.atleast_2d(np.asarray(offsets, dtype=np.float64))
         if around is None:
@@ -219,8 +219,8 @@ class GroupedModel:
     ) -> Array:
         """Return the best offsets of each group, (k, m); a turbine alone faces the wind.
 
-        FLORIS' serial refine looks for them, where a group is computed as a whole; elsewhere `serial_refine` takes the
-        same steps with the parts of the group.
+        FLORIS' serial refine finds them if a group is computed as a whole; otherwise `serial_refine` takes the same
+        steps with the parts of the group.
         """
         told = progress or (lambda share: None)
         d, u = (np.asarray(each, dtype=np.float64) for each in (directions, speeds))
@@ -405,5 +405,5 @@ def digest_of(model: object) -> str | None:
 
 
 def wake_model(model: FlorisModel) -> FlorisModel | GroupedModel:
-    """Return what computes a farm within reasonable time: the model itself, or by groups where it is large."""
+    """Return a model that computes the farm in reasonable time: for a large farm by groups, else the model itself."""
     return model if len(model.farm) <= TOGETHER else GroupedModel(model)

@@ -29,21 +29,20 @@ SURPLUS = "farm power above the model without steering, as a share of the power 
 def steering_policy(
     found: Backtest, name: str | None = None, *, cluster: int | None = None, files: Sequence[Path] = ()
 ) -> hc.Policy:
-    """Return a policy of a backtest, to be saved or run, with what the backtest said of it.
+    """Return a policy of a backtest, to be saved or run, with the evidence of the backtest.
 
-    It believes in the table that the backtest was given, and knows the drift of the history or, without one, of all of
-    the record. The learner begins with the model as it was given: what it learned in the backtest came from a simulated
-    power.
+    It uses the table that the backtest was given, and the drift of the history or, without one, of the whole record.
+    The learner begins with the model as it was given, because it learned from simulated power in the backtest.
 
     Parameters
     ----------
     name
-        "wake-planner" or "wake-learner"; default the one that the answer is about.
+        "wake-planner" or "wake-learner"; default: the policy that the answer is about.
     cluster
-        Which cluster's policy it is, counted from 0, where the farm is decided in clusters; `steering_policies` returns
-        them all.
+        Number of the cluster, from 0, if the farm is decided in clusters; `steering_policies` returns the policies of
+        all.
     files
-        That the backtest was made from, for its evidence.
+        Files from which the backtest was made, for the evidence.
     """
     if name is None:
         if found.judged is None:

@@ -58,7 +58,7 @@ AT_MOST = 0.002  # of the energy without steering
 def power_surplus(
     table: EnergyTable, power: ArrayLike, direction: ArrayLike, speed: ArrayLike, reference: ArrayLike = 1.0
 ) -> Array:
-    """Return what a farm made more than its model without steering, as a share of its power without wakes.
+    """Return the power of a farm above its model without steering, as a share of its power without wakes.
 
     NaN in a calm: skip such rounds.
 
@@ -67,10 +67,10 @@ def power_surplus(
     power
         Power of the farm, kW, in k intervals.
     direction, speed
-        Direction and speed of the wind in these, degrees and m/s.
+        Direction and speed of the wind in these intervals, degrees and m/s.
     reference
-        Measured over expected power of a turbine that stands in no wake and does not steer, where there is one: above 1
-        in wind that is stronger than it was measured.
+        Measured power divided by expected power of a turbine that is in no wake and does not steer, if there is one;
+        above 1 if the wind is stronger than measured.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def wake_learner(
     longest: float | None = None,
     at_most: float = AT_MOST,
 ) -> hc.Policy:
-    """Return the policy that plans with an energy table and learns from the farm's power where that is wrong.
+    """Return the policy that plans with an energy table and corrects it by the farm's measured power.
 
     Parameters
     ----------

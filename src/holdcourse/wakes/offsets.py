@@ -63,13 +63,13 @@ def build_table(
     model
         The farm's wake model: a `FlorisModel`, or a `GroupedModel` of a large farm.
     most, step
-        Largest offset and its steps, degrees.
+        Largest offset and the step of offsets, degrees.
     direction_step, speeds
-        The grid: degrees, which must divide 360, and m/s.
+        Step of directions in degrees, which must divide 360, and wind speeds in m/s.
     most_settings
-        The largest number of vectors to choose from.
+        Largest number of offset vectors to choose from.
     progress
-        Called with what is being done, and which share of it is.
+        Function that is called with what is being done and the share that is done.
     """
     if len(model.farm) < 2:
         raise InvalidInput(

@@ -47,7 +47,7 @@ EXACT = 5e-3  # kWh: it ends when no difference between settings changes by more
 def steering_problem(
     table: EnergyTable, price: float | str | ArrayLike = 0.5, *, kwh_price: float | None = None
 ) -> hc.Problem:
-    """Return the settings of a table as a problem, whose moves cost what turning the nacelles wears.
+    """Return the settings of a table as a problem whose moves cost the wear of turning the nacelles.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def steering_problem(
         Price of turning a nacelle by one degree: kWh as a number, or a text such as "0.5 kWh per degree" or
         "0.02 EUR per degree"; one for all turbines or one for each.
     kwh_price
-        Value of a kWh, if prices are in money.
+        Price of a kWh, if the price of turning is in money.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class PlannedEnergy:
     problem
         The settings, and what moving between them costs.
     longest
-        Degrees that a nacelle can turn between two decisions; None: any.
+        Degrees that a nacelle can turn between two decisions; None if there is no limit.
     """
 
     needs_costs = False
@@ -344,7 +344,7 @@ def planned(
     table, drift
         As `to_data` of an energy table and of a drift gave them.
     longest
-        Degrees that a nacelle can turn between two decisions; None: any.
+        Degrees that a nacelle can turn between two decisions; None if there is no limit.
     """
     costs = PlannedEnergy(EnergyTable.from_data(table), Drift.from_data(drift), problem, longest)
     options = {"table": table, "drift": drift, "longest": longest}
@@ -364,14 +364,14 @@ def wake_planner(
     kwh_price: float | None = None,
     longest: float | None = None,
 ) -> hc.Policy:
-    """Return the policy that plans with an energy table that is taken as known.
+    """Return the policy that plans with an energy table and takes it as known.
 
     Parameters
     ----------
     price, kwh_price
         Price of turning a nacelle by one degree, as in `steering_problem`.
     longest
-        Degrees that a nacelle can turn between two decisions; None: any.
+        Degrees that a nacelle can turn between two decisions; None if there is no limit.
     """
     problem = steering_problem(table, price, kwh_price=kwh_price)
     return planned(problem, table=table.to_data(), drift=drift.to_data(), longest=longest)

@@ -54,7 +54,7 @@ def turned(before: ArrayLike, after: ArrayLike) -> Array:
 
 
 def circle_mean(directions: ArrayLike, axis: int = -1) -> Array:
-    """Return the mean of directions over the circle, degrees; missing ones are left out, NaN where all are missing.
+    """Return the mean of directions over the circle, degrees; missing directions are left out, NaN if all are missing.
 
     Examples
     --------
@@ -76,15 +76,15 @@ class WindRecord:
     Parameters
     ----------
     time
-        Begin of each interval, UTC, ascending, (t,).
+        Beginning of each interval, UTC, ascending, (t,).
     direction, speed
-        Degrees from which the wind comes, m/s, (t,).
+        Direction from which the wind comes, in degrees, and wind speed in m/s, (t,).
     name
         Name of the record.
     power
-        Power of the farm, kW, (t,); NaN where it was not measured.
+        Power of the farm, kW, (t,); NaN if it was not measured.
     notes
-        What was left out or taken for granted.
+        Notes on what was left out or assumed.
     """
 
     time: NDArray[np.datetime64]
@@ -123,12 +123,12 @@ class WindRecord:
 
     @property
     def coverage(self) -> float:
-        """Share of the time from the first reading to the last that readings stand for."""
+        """Share of the time from the first to the last reading that readings cover."""
         hours = float((self.time[-1] - self.time[0]).astype(np.int64)) / 3600.0
         return len(self) * self.step_hours / (hours + self.step_hours)
 
     def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
-        """Return the part from `begin` on and before `end`, UTC."""
+        """Return the part from `begin` (included) to `end` (excluded), UTC."""
         try:
             low = self.time[0] if begin is None else np.datetime64(begin, "s")
             high = self.time[-1] + np.timedelta64(1, "s") if end is None else np.datetime64(end, "s")
@@ -149,9 +149,9 @@ class WindRecord:
         Parameters
         ----------
         hours
-            Between two decisions; default the step of the record. A multiple of it.
+            Hours between two decisions, a multiple of the step of the record; default: that step.
         knowing
-            Show each decision the mean wind of its own interval: idealised.
+            Whether each decision is shown the mean wind of its own interval, which is idealised.
         """
         step = self.step_hours
         per = 1 if hours is None else round(hours / step)
@@ -178,7 +178,7 @@ class Rounds:
 
     @property
     def hours(self) -> float:
-        """How many hours a round lasts."""
+        """Length of a round in hours."""
         return self.per * self.record.step_hours
 
     @cached_property
@@ -195,7 +195,7 @@ class Rounds:
 
     @cached_property
     def memory(self) -> int:
-        """How many of the newest readings before a round are averaged: `newest`, or as many as predict it best."""
+        """Number of readings before a round that are averaged: `newest`, or the number that predicts best."""
         if self.newest is not None:
             return self.newest
         if self.per == 1:
@@ -217,7 +217,7 @@ class Rounds:
 
     @cached_property
     def contexts(self) -> Array:
-        """What each decision knows: direction, speed, and the day of the year, (t, 3)."""
+        """Context of each decision: direction, speed, and the day of the year, (t, 3)."""
         begin, end = (0, self.per) if self.knowing else (-self.memory, 0)
         each = np.clip(self.first[:, None] + np.arange(begin, end), 0, len(self.record) - 1)
         days = self.time.astype("datetime64[D]")
@@ -246,13 +246,13 @@ class Rounds:
         return each, np.asarray(places.ravel())
 
     def energy(self, table: EnergyTable) -> Array:
-        """Return what every setting makes in each round, kWh, (t, n)."""
+        """Return the energy of every setting in each round, kWh, (t, n)."""
         _, places = self.readings_of()
         made = table.power_at(self.record.direction[places], self.record.speed[places])
         return np.asarray(made.reshape(len(self.first), self.per, -1).sum(axis=1) * self.record.step_hours)
 
     def energy_of(self, table: EnergyTable, vectors: Indices) -> Array:
-        """Return what one offset vector (index) in each round makes there, kWh, (t,)."""
+        """Return the energy of one offset vector (index) in each round, kWh, (t,)."""
         each, places = self.readings_of()
         made = table.power_at(self.record.direction[places], self.record.speed[places], vectors[each])
         return np.asarray(made.reshape(len(self.first), self.per).sum(axis=1) * self.record.step_hours)
@@ -282,14 +282,15 @@ def read_record(
     source
         A path, a data frame, or columns in a dict.
     direction, speed
-        Columns; of several, such as one per turbine, the mean is taken, of directions over the circle. Rows of one time
-        are averaged too: a row for each turbine and time is fine. Default: columns with usual names.
+        Columns of direction and speed. Several columns, such as one per turbine, are averaged, directions over the
+        circle. Rows of the same time are averaged too, so a row for each turbine and time is fine. Default: columns
+        with usual names.
     power
-        Columns of power that are summed up over the farm; kW unless the header says otherwise: ``P [MW]``.
+        Columns of power, which are added up over the farm; kW unless the header says otherwise: ``P [MW]``.
     time
-        Column of the time; default one with a usual name.
+        Column of the time; default: a column with a usual name.
     timezone, time_format, separator, decimal, encoding
-        Settle what the file leaves open, as for a plant's readings.
+        Format of the file if it is ambiguous, as in `read_readings`.
     """
     if isinstance(source, str | Path):
         path = Path(source)

@@ -53,7 +53,7 @@ def colour_of(policy: str) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """What to compare, and at which prices.
+    """Policies and prices that a backtest compares.
 
     Parameters
     ----------
@@ -61,28 +61,28 @@ class Study:
         Price of turning a nacelle by one degree, as in `steering_problem`, at which wear is billed and with which our
         policies plan.
     hours
-        Between two decisions; default the step of the record.
+        Hours between two decisions; default: the step of the record.
     knowing
-        Show every decision the mean wind of its own interval: idealised.
+        Whether every decision is shown the mean wind of its own interval, which is idealised.
     hysteresis
-        Widths of the zones in which offsets are held, degrees.
+        Widths in degrees of the zones in which offsets are held.
     rate_limits
         Degrees of offset per degree of direction.
     policies
-        Names; default all but GP-MD, which takes minutes.
+        Names of the policies; default: all except GP-MD, which takes minutes.
     yaw_speed
         Yaw speed of a nacelle, degrees per second, or a text such as "0.3 °/s".
     folds
         Without a history, the number of parts of the record that take turns in being judged and being learned from.
     noise
-        Relative error of the power of one interval, as the learner is told it.
+        Relative error of the power of an interval that the learner is told.
     at_most
-        The learner's promise: share of the energy without steering that it may lose.
+        Share of the energy without steering that the learner may lose, as its promise.
     seed
-        Seed of that noise, and of policies that draw at random.
+        Seed of the noise, and of policies that draw at random.
     front
-        Prices of a degree at which the fronts of the planner and of hindsight are traced, in tenths of what steering
-        gains in a round where it gains much: the last ones are more than it is worth.
+        Prices of a degree at which the fronts of the planner and of hindsight are traced, in tenths of the gain in a
+        round in which steering gains much; the last prices are higher than steering is worth.
     """
 
     price: Any = 0.5
@@ -192,7 +192,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """All policies over one record.
+    """Result of all policies over one record.
 
     Attributes
     ----------
@@ -200,23 +200,24 @@ class Backtest:
         Energy gained against travel, by policy, in ascending travel: ours and hindsight at several prices, rules at
         several settings.
     front_weeks
-        What each of these points made in every whole week, kWh, in the same order.
+        Energy of each of these points in every whole week, kWh, in the same order.
     table
-        What settings really make: what is billed, with the vectors that rules passed through.
+        Table of the true energy, by which bills are computed, including the vectors that rules passed through.
     believed
-        What the policies believe that they make: the table that was given.
+        Table that the policies use, as it was given.
     learned
-        The learner's model at the end.
+        Model of the learner at the end.
     drift
-        Learned from the history or, without one, from all of the record: what one would go on with.
+        Drift learned from the history or, without one, from the whole record, for use after the backtest.
     drift_source
-        Which wind that is, in words.
+        The wind from which the drift was learned, in words.
     drift_judged
-        What the judged decisions knew of the drift, in words: without a history the other parts of the record.
+        The wind from which the judged decisions knew the drift, in words: without a history, the other parts of the
+        record.
     hindsight
-        Whether the history holds wind from after the record began.
+        Whether the history contains wind from after the beginning of the record.
     longest
-        Degrees that a nacelle can turn between two decisions; None: as many as any setting asks for.
+        Degrees that a nacelle can turn between two decisions; None if there is no limit.
     """
 
     study: Study
@@ -237,12 +238,12 @@ class Backtest:
 
     @property
     def years(self) -> float:
-        """Length of what was judged, in years."""
+        """Length of the period judged, in years."""
         return len(self.rounds) * self.rounds.hours / HOURS_PER_YEAR
 
     @property
     def weeks(self) -> int:
-        """Whole weeks of what was judged."""
+        """Number of whole weeks in the period judged."""
         return len(self.rounds) // self._per_week
 
     @property
@@ -256,12 +257,12 @@ class Backtest:
 
     @property
     def period(self) -> str:
-        """First and last day."""
+        """First and last day of the record."""
         time = self.rounds.time.astype("datetime64[D]")
         return f"{time[0]} to {time[-1]}"
 
     def weekly(self, values: Array) -> Array:
-        """Return sums over whole weeks; what is left over at the end belongs to none."""
+        """Return sums over whole weeks, without the incomplete week at the end."""
         per = self._per_week
         return np.asarray(values[: self.weeks * per].reshape(self.weeks, per).sum(axis=1))
 
@@ -275,7 +276,7 @@ class Backtest:
         return gain, *gain_interval(self.weekly(energy), self.weekly(self.base), (), 1.0)
 
     def wear(self, run: Steered) -> Array:
-        """Return what turning cost, kWh, (t,)."""
+        """Return the cost of turning, kWh, (t,)."""
         return np.asarray(run.travel @ self.prices)
 
     def point(self, run: Steered) -> Point:
@@ -305,13 +306,13 @@ class Backtest:
 
     @property
     def judged(self) -> Line | None:
-        """What the answer is about: our planner, or else the learner."""
+        """Policy that the answer is about: our planner, or else the learner."""
         found = [name for name in (OURS, LEARNER) if name in self.runs]
         return self.line(found[0]) if found else None
 
     @property
     def verdict(self) -> Verdict:
-        """Whether steering would have paid off, net of wear, as far as this record can tell."""
+        """Answer as a word: whether steering would have paid off, net of wear, as far as the record can tell."""
         ours = self.judged
         if ours is None:
             return verdict(np.nan, np.nan, comparable=False)
@@ -319,7 +320,7 @@ class Backtest:
 
     @property
     def conclusion(self) -> str:
-        """The answer in plain words, also when it is no."""
+        """Answer in sentences, even if it is no."""
         ours = self.judged
         if ours is None:
             return "No planner was run, so no conclusion can be drawn."
@@ -353,8 +354,8 @@ class Backtest:
     def gain_at(self, travel: float, policy: str = OURS) -> float:
         """Return the gain, in percent, that a front reaches with `travel` degrees a year.
 
-        Between two points of a front it is interpolated: one could run the one for some weeks and the other for the
-        rest. Beyond the last point it is that of the best one.
+        Between two points of a front the gain is interpolated, because one could run each of them for some of the
+        weeks. Beyond the last point it is the gain of the best point.
         """
         gains = [0.0, *(point.gain for point in self.fronts[policy])]
         return sum(share * gains[k] for k, share in self._mixture(travel, policy))
@@ -368,14 +369,15 @@ class Backtest:
         return [(best[low], 1.0 - (place - low)), (best[min(low + 1, len(points) - 1)], place - low)]
 
     def weeks_at(self, travel: float, policy: str = OURS) -> Array:
-        """Return what a front makes in every whole week with a given travel in degrees a year, kWh."""
+        """Return the energy of a front in every whole week for a given travel in degrees a year, kWh."""
         each = [self.weekly(self.base), *self.front_weeks[policy]]
         return np.asarray(sum(share * each[k] for k, share in self._mixture(travel, policy)))
 
     def interval_of(self, ours: Array, theirs: Array) -> tuple[float, float]:
-        """Return the 95 % interval by weeks of how much more one made than the other, in percent of no steering.
+        """Return the 95 % interval by weeks of the difference between two energies, in percent of no steering.
 
-        Weeks are drawn for both together, so that a windy week counts for both: far narrower than either interval.
+        Weeks are drawn for both together, so that a windy week counts for both; so the interval is far narrower than
+        theirs.
         """
         if self.weeks < FEWEST_WEEKS:
             return np.nan, np.nan
@@ -383,7 +385,7 @@ class Backtest:
         return gain_interval(base + ours - theirs, base, (), 1.0)
 
     def travel_for(self, gain: float, policy: str = OURS) -> float:
-        """Return how many degrees a year a front needs for a gain, percent; NaN where it does not reach it."""
+        """Return the degrees a year that a front needs for a gain in percent; NaN if it does not reach the gain."""
         points = [Point(0.0, 0.0, 0.0), *self.fronts[policy]]
         gains = np.maximum.accumulate([p.gain for p in points])
         if gain > gains[-1]:
@@ -417,7 +419,7 @@ class Backtest:
 
     @property
     def warnings(self) -> list[str]:
-        """What stands between this record and a conclusion about next year."""
+        """Warnings: why the record may not say much about next year."""
         found = []
         if self.study.knowing:
             found.append("Idealised: every decision knew the mean wind of its own interval, which nobody can know.")

@@ -62,25 +62,25 @@ class EnergyTable:
     Parameters
     ----------
     farm
-        The layout.
+        Layout of the farm.
     directions, speeds
-        Degrees, evenly over the circle, (D,); m/s, ascending, (S,).
+        Directions in degrees, evenly over the circle, (D,); wind speeds in m/s, ascending, (S,).
     offsets
-        Degrees of each turbine, (N, m); the first is no steering.
+        Offset vectors: degrees of each turbine, (N, m); the first vector is no steering.
     power
-        Power of the farm, kW, (D, S, N); NaN where it was never computed.
+        Power of the farm, kW, (D, S, N); NaN if it was never computed.
     lookup
-        The vector (index) that is best at each direction and speed, (D, S).
+        Index of the best vector at each direction and speed, (D, S).
     n
-        How many of the vectors, counted from the first, are settings to choose from.
+        Number of vectors, counted from the first, that are settings to choose from.
     words
-        How these were chosen.
+        How the settings were chosen, in words.
     turbulence
         Ambient turbulence intensity.
     most, step
-        Largest offset and its steps, degrees, as they were asked for; None if nobody wrote it down.
+        Largest offset and step of offsets, degrees, as they were requested; None if unknown.
     computed_by
-        What tells the wake model that computed it from others, `FlorisModel.digest`; None if nobody wrote it down.
+        Digest of the wake model that computed the table, `FlorisModel.digest`; None if unknown.
     """
 
     farm: Farm
@@ -108,12 +108,12 @@ class EnergyTable:
 
     @property
     def settings(self) -> Array:
-        """The vectors to choose from, degrees, (n, m)."""
+        """Offset vectors to choose from, degrees, (n, m)."""
         return self.offsets[: self.n]
 
     @property
     def planned(self) -> Array:
-        """Their power, kW, (D, S, n)."""
+        """Power of the settings, kW, (D, S, n)."""
         return self.power[:, :, : self.n]
 
     def places(self, direction: ArrayLike, speed: ArrayLike) -> Places:
@@ -138,7 +138,7 @@ class EnergyTable:
         return np.where(places.calm, 0.0, np.sum(made, axis=0))
 
     def vector_of(self, offsets: ArrayLike) -> Indices:
-        """Return the vector (index) of each of k offset vectors, (k, m); -1 where it is not among them."""
+        """Return the index of each of k offset vectors, (k, m); -1 if the table does not have it."""
         known = {tuple(row): k for k, row in enumerate(self.offsets.round(3).tolist())}
         given = np.asarray(offsets, dtype=np.float64).round(3) + 0.0
         return np.array([known.get(tuple(row), -1) for row in given.tolist()], dtype=np.int64)
@@ -146,9 +146,9 @@ class EnergyTable:
     def knowing(
         self, direction: ArrayLike, speed: ArrayLike, offsets: ArrayLike, model: WakeModel | None
     ) -> tuple[EnergyTable, Indices]:
-        """Return a table that knows offset vectors, (k, m), in the winds where they were held, and their indices.
+        """Return a table with these offset vectors, (k, m), in the winds in which they were held, and their indices.
 
-        What is not known yet is asked of the model, at the corners of the grid around each wind.
+        The model computes what is missing, at the corners of the grid around each wind.
         """
         given = np.asarray(offsets, dtype=np.float64).round(3) + 0.0
         distinct, inverse = np.unique(given, axis=0, return_inverse=True)
@@ -175,11 +175,11 @@ class EnergyTable:
         return replace(self, offsets=held, power=power), vectors
 
     def to_data(self) -> dict[str, Any]:
-        """Return its settings in JSON values; power is rounded to a sixty-thousandth of its largest."""
+        """Return the settings in JSON values; power is rounded to a sixty-thousandth of its largest value."""
         return self._data(self.n)
 
     def whole_data(self) -> dict[str, Any]:
-        """Return all of it in JSON values, with the vectors that are no settings."""
+        """Return the whole table in JSON values, including vectors that are not settings."""
         return self._data(len(self.offsets)) | {
             "most": self.most,
             "step": self.step,
@@ -231,7 +231,7 @@ class EnergyTable:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write all of it to a file, so that FLORIS need not compute it again; `load` reads it."""
+        """Write the table to a file, so that FLORIS need not compute it again; `load` reads it."""
         content = gzip.compress(json.dumps({"format": FORMAT, **self.whole_data()}).encode(), mtime=0)
         write_file(Path(path), content)
 

@@ -36,20 +36,20 @@ PAPER = "Joshi, Schmehl, Kruijff, Wind Energ. Sci. 9, 2195 (2024), https://doi.o
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """A machine that flies: its power, and what is known about it.
+    """An airborne machine: its power curve, and what is known about it.
 
     Attributes
     ----------
     curve
-        Power by the wind at the altitude flown; one curve, or a family over altitudes.
+        Power curve for the wind at the altitude flown, or a family of curves over altitudes.
     meaning
-        What the speeds of the source are: the wind at the altitude flown, or at a reference height.
+        Meaning of the speeds in the source: the wind at the altitude flown, or at a reference height.
     reference_height
-        Height of the wind in the source, metres above ground; None if it is the altitude flown, or not stated.
+        Height of the wind in the source, metres above ground; None if it is the altitude flown or is not stated.
     conversion
-        How the source's wind became the wind at the altitude flown.
+        How the wind of the source was converted to the wind at the altitude flown, in words.
     movement
-        What a metre of altitude costs by the source, kWh; None if it does not say.
+        Cost of a metre of altitude according to the source, kWh; None if it does not state it.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Machine:
     notes: tuple[str, ...] = ()
 
     def movement_cost(self, kind: Literal["paper", "physical"] = "physical") -> float:
-        """Return what a metre of altitude costs, kWh: by the source, or else by the formula."""
+        """Return the cost of a metre of altitude, kWh: according to the source, or else to the formula."""
         return self.movement if self.movement is not None else movement_cost(kind, self.curve.rated_speed)
 
     @property
     def movement_words(self) -> str:
-        """What a metre of altitude costs, with the numbers that it comes from."""
+        """Cost of a metre of altitude, with the numbers behind it, in words."""
         if self.movement is not None:
             return f"{self.movement:g} kWh per metre, as its source says"
         rated = self.curve.rated_speed
@@ -81,7 +81,7 @@ class Machine:
 
     @property
     def wind_words(self) -> str:
-        """Which wind the curve is by, in words."""
+        """Wind to which the curve refers, in words."""
         if self.conversion:
             return self.conversion
         if self.reference_height is not None:

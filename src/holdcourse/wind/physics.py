@@ -1,10 +1,10 @@
-"""A turbine that may change its altitude: power curves, and a world of the wind that it would have met.
+"""An airborne machine that may change its altitude: power curves, and a world of the wind that it would have met.
 
-A power curve leads from wind speed to energy, also as what it promises over an interval of speeds. Powers are in kW,
-energies in kWh, speeds in m/s.
+A power curve converts wind speed to power; it also gives the least and the largest power over an interval of speeds.
+Powers are in kW, energies in kWh, speeds in m/s.
 
-The world counts everything in kWh. Service cost of an altitude is the energy it makes less than the best altitude of
-that hour; `rho` multiplies the energy made, not the energy lost to moving.
+The world counts everything in kWh. The service cost of an altitude is the energy of the best altitude of that hour less
+its own; `rho` multiplies the energy made, not the energy lost to moving.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class PowerCurve:
     Attributes
     ----------
     name
-        Where the curve comes from, for descriptions.
+        Origin of the curve, for descriptions.
     knots
-        Speeds at which a local extreme or a jump of the power can lie, ascending.
+        Speeds at which the power can have a local extreme or a jump, ascending.
     altitudes
         Altitudes of a family, metres, ascending; None if the power is the same at every altitude.
     """
@@ -110,11 +110,11 @@ class PowerCurve:
 
     @property
     def largest_power(self) -> float:
-        """The most that the machine makes, kW."""
+        """Largest power of the machine, kW."""
         return float(self._everywhere(self.knots).max())
 
     def onto(self, altitudes: ArrayLike) -> PowerCurve:
-        """Return the machine at these altitudes: the same, or of a family straight lines between its curves."""
+        """Return the curve at these altitudes: the same, or for a family the interpolation between its curves."""
         if self.altitudes is None:
             return self
         wanted = np.asarray(altitudes, dtype=np.float64)
@@ -130,7 +130,7 @@ class PowerCurve:
         return replace(self, _table=(speeds, rows), altitudes=wanted)
 
     def within(self, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
-        """Return the machine with another cut-in or cut-out, where they are given."""
+        """Return the curve with another cut-in or cut-out, if given."""
         low = self.cut_in if cut_in is None else float(cut_in)
         high = self.cut_out if cut_out is None else float(cut_out)
         if (low, high) == (self.cut_in, self.cut_out):
@@ -232,9 +232,9 @@ def paper_curve(
 def table_curve(
     speed: ArrayLike, power: ArrayLike, cut_in: float | None = None, cut_out: float | None = None, name: str = "table"
 ) -> PowerCurve:
-    """Return a curve from points of a machine's data sheet, straight lines between them.
+    """Return a curve of straight lines between points of a machine's data sheet.
 
-    Below the first speed and above the last one (or outside cut-in and cut-out) it makes nothing.
+    Below the first speed and above the last speed (or outside cut-in and cut-out) the power is 0.
     """
     v, p = np.array(speed, dtype=np.float64), np.array(power, dtype=np.float64)
     if v.ndim != 1 or v.shape != p.shape or len(v) < 2:
@@ -256,18 +256,18 @@ def curve_family(
     cut_out: float | None = None,
     name: str = "family",
 ) -> PowerCurve:
-    """Return a machine that makes another power of the same wind at another altitude.
+    """Return a family of curves: the power at the same wind depends on the altitude.
 
     Parameters
     ----------
     altitudes
-        Altitudes in metres, rising, (n,).
+        Altitudes in metres, ascending, (n,).
     speed
-        Wind speeds in m/s, rising, (k,).
+        Wind speeds in m/s, ascending, (k,).
     power
         Power in kW, (n, k); straight lines between the points.
     cut_in, cut_out
-        Speeds below and above which the machine makes nothing; by default the first and the last speed.
+        Speeds below and above which the power is 0; default: the first and the last speed.
     name
         Name of the machine, for reports.
 
@@ -458,7 +458,7 @@ class EnergyCosts:
         return self.of_each(low, high)
 
     def of_each(self, low: Array, high: Array) -> Array:
-        """Return the same for many rounds at once, (..., n): each has its own best altitude."""
+        """Return the lower bounds for many rounds at once, (..., n); each round has its own best altitude."""
         least, most = self.curve.extremes(low, high)
         return np.asarray(self.scale * (least.max(axis=-1, keepdims=True) - most))
 
@@ -468,14 +468,14 @@ class EnergyCosts:
         return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale!r})"
 
     def cost_of(self, speed: float) -> float:
-        """Return what a round with this wind cost: the energy made, with a minus.
+        """Return the cost of a round with this wind: minus the energy made.
 
-        A family of curves says that only as a mean over its altitudes: a speed does not tell where it was measured.
+        For a family of curves this is a mean over its altitudes, because a speed does not say where it was measured.
         """
         return -self.scale * float(self.curve.tables(np.array([max(speed, 0.0)])).mean())
 
     def to_data(self) -> dict[str, Any]:
-        """Return the map in JSON values, as a policy's recipe holds it."""
+        """Return the function in JSON values, as a policy's recipe contains it."""
         return {"map": "energy", "curve": self.curve.to_data(), "scale": float(self.scale)}
 
 
@@ -486,7 +486,7 @@ def energy_costs(data: Mapping[str, Any]) -> EnergyCosts:
 
 @dataclass(frozen=True, eq=False)
 class WindWorld:
-    """Wind at every altitude and hour of a period, and a machine in it.
+    """World of a machine in the wind of a period, at every altitude and hour.
 
     Parameters
     ----------
@@ -501,7 +501,7 @@ class WindWorld:
     rho
         Weight of the energy made against the energy lost to moving.
     climb, sink
-        What a metre up and a metre down cost, in kWh.
+        Cost of a metre up and of a metre down, in kWh.
     """
 
     time: NDArray[np.datetime64]
@@ -543,12 +543,12 @@ class WindWorld:
 
     @cached_property
     def energy(self) -> Array:
-        """What each altitude makes in each round, kWh, times rho; shape (t, n)."""
+        """Energy of each altitude in each round, kWh, times rho; shape (t, n)."""
         return self.rho * self.step_hours * self.curve.power(self.speed)
 
     @cached_property
     def service(self) -> Array:
-        """What each altitude makes less than the best one of the round; shape (t, n)."""
+        """Energy of the best altitude of the round less that of each altitude; shape (t, n)."""
         return np.asarray(self.energy.max(axis=1, keepdims=True) - self.energy)
 
     @cached_property
@@ -585,7 +585,7 @@ def wind_world(
     rho: float = 1.0,
     movement: str | float | tuple[str | float, str | float] = "paper",
 ) -> WindWorld:
-    """Return a wind world with the paper's machine unless told otherwise.
+    """Return a wind world; by default with the paper's machine.
 
     `movement` is "paper", "physical", a price (kWh per metre, or "20 Wh/m"), or a pair: the prices up and down.
     """

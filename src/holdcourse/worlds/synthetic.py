@@ -45,22 +45,30 @@ TRIP_STOPS = 8
 def context_sequence(
     contexts: ArrayLike, kind: str | ArrayLike = "iid", rounds: int | None = None, seed: int = 0
 ) -> Array:
-    """A sequence of contexts out of a list, shape (rounds, d).
+    """Draw a sequence of contexts from a list, shape (rounds, d).
 
     Parameters
     ----------
     contexts
-        What can occur, (k,) or (k, d). "walk" and "daily" move along this list in the order of the first coordinate.
+        Contexts that can occur, (k,) or (k, d). "walk" and "daily" move along this list in the order of the first
+        coordinate.
     kind
-        "iid": each round any of them, all alike (the paper). "walk": a random walk, reflected at the ends, with steps
-        of 5 % of the list. "daily": up and down within 24 rounds, with 5 % of chance. "blocks": one context for a
-        while, 25 rounds in the mean (geometric), then any other. "alternating": two of them in turn. Four that are
-        built to be hard for rules that learn: "drift": once along the list, never back. "pulse": one context,
-        interrupted for single rounds by any other. "regimes": about every 60 rounds another five contexts. "chain
-        change": a round trip over eight contexts, halfway the same eight in another order. Or a sequence of contexts,
-        which is returned as it is (its first `rounds`, if those are given).
+        Process of the contexts; or a sequence of contexts, which is returned as it is (its first `rounds`, if given).
+
+        - "iid": any context of the list in each round, all equally likely (as in the paper).
+        - "walk": a random walk along the list, reflected at the ends, with steps of 5 % of the list.
+        - "daily": up and down the list within 24 rounds, 5 % of it at random.
+        - "blocks": one context for a geometric number of rounds, 25 on average, then any other.
+        - "alternating": two contexts in turn.
+
+        Four processes are built to be hard for rules that learn:
+
+        - "drift": once along the list, never back.
+        - "pulse": one context, interrupted for single rounds by any other.
+        - "regimes": five contexts, replaced by five others about every 60 rounds.
+        - "chain change": a round trip over eight contexts; halfway through, the same eight in another order.
     rounds
-        How many.
+        Number of rounds.
     seed
         Seed of the draw.
 
@@ -180,7 +188,7 @@ class SyntheticWorld:
     rho
         Weight of the service cost.
     kernel, prior_mean, noise_std
-        What a learner may know: the prior from which the landscape was drawn, and the noise of a measurement.
+        Prior from which the landscape was drawn, and noise of a measurement, which a learner may know.
 
     Examples
     --------

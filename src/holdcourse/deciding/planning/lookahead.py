@@ -132,27 +132,29 @@ class Lookahead:
     Parameters
     ----------
     horizon
-        Rounds that are planned, the present one included.
+        Number of rounds that are planned, the present round included.
     interval
         Time between two rounds, in units of the context.
     max_step, max_step_cost
         Longest single move, in the units of the settings, and its largest movement cost.
     caution
-        The plan pays this many times the true movement cost. Above 1, it moves only for more than the move costs: a
-        move for a prediction that turns out wrong has to be paid for twice.
+        Factor by which the plan multiplies movement costs. Above 1, the plan moves only if it expects to save more than
+        the move costs: if a prediction turns out wrong, the move must be paid twice, there and back.
     discount
         Weight of each further round.
     optimism
-        How optimistic the costs are that it plans with, in units of the model's own width; needs a cost model that is
-        `OptimisticCosts`. None: costs as the model gives them.
+        Optimism of the costs in the plan, in units of the model's own width; needs a cost model that is
+        `OptimisticCosts`. None: the costs of the model.
     ending
-        How much worse each action is at the end of the plan than the best one, (n,); default: all are equal. It keeps
-        a plan from ending where it would have to come back from.
+        Additional cost of each action at the end of the plan, compared with the best action, (n,); default: all are
+        equal. So a plan does not end at an action from which it would have to come back.
     takes_forecasts
-        Forecasts are taken and handed to the cost model, which must be `ForecastCosts`; not together with `optimism`.
+        Whether the rule accepts forecasts and passes them to the cost model, which must be `ForecastCosts`; not
+        together with `optimism`.
     anchor
-        In place of `ending`: what ending a plan there costs is this many times the move to where it pays to settle, and
-        what settling there costs by the cost model, which must be `SettledCosts`. Above 1, a plan comes back by itself.
+        Factor for the end of the plan, instead of `ending`. The cost of ending at an action is this factor times the
+        move to the best place to settle, plus the cost of settling there according to the cost model, which must be
+        `SettledCosts`. Above 1, a plan comes back by itself.
 
     Examples
     --------
@@ -201,20 +203,20 @@ class Lookahead:
 
     @property
     def asks(self) -> tuple[type, ...]:
-        """What the cost model must be able to answer."""
+        """The protocols that the cost model must have."""
         asked = (OptimisticCosts,) * (self.optimism is not None) + (ForecastCosts,) * self.takes_forecasts
         return (*asked, SettledCosts) if self.anchor is not None else asked
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Start with every action taken to be allowed."""
+        """Start at the action; every action counts as allowed."""
         return RuleState(int(action), round, seed, {"available": np.ones(self.problem.n)})
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Go on elsewhere with the forecasts issued: somebody moved us, or an episode begins."""
+        """Continue at another action, after a move by somebody else or a new episode; past forecasts are kept."""
         return RuleState(int(action), state.round, state.seed, state.arrays)
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Plan over what is predicted for the next rounds, and take the first step."""
+        """Plan with the costs predicted for the next rounds, and take the first step."""
         now = float(check_context(view.context, 1)[0])
         issued = self._issued(state, view, now)
         available = available_after(state.arrays["available"], view.allowed)
@@ -285,12 +287,12 @@ class Lookahead:
         return np.asarray(self.settling(view.model.settled_costs()).min(axis=1))
 
     def settling(self, settled: Array) -> Array:
-        """Return what ending a plan at the action of a row and settling at that of a column costs, (n, n).
+        """Return the cost of ending a plan at the action of a row and settling at the action of a column, (n, n).
 
         Parameters
         ----------
         settled
-            What a model's `settled_costs` says, (n,).
+            Costs that the model's `settled_costs` returned, (n,).
         """
         assert self.anchor is not None
         return np.asarray(self.anchor * self.caution * self.problem.distances + settled)

@@ -327,11 +327,11 @@ class Plan:
         object.__setattr__(self, "max_step_cost", longest.cost)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Start with nothing known of the contexts."""
+        """Start at the action, with no knowledge about contexts."""
         return RuleState(int(action), round, seed, {})
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Go on elsewhere with everything learned of the contexts: somebody moved us."""
+        """Continue at another action with everything learned about contexts, because somebody moved the machine."""
         if not self._counts_plays(state) or action == state.action or "last" in state.arrays:
             return replace(state, action=int(action))
         a = state.arrays
@@ -339,7 +339,7 @@ class Plan:
         return replace(state, action=int(action), arrays=a | played.arrays())
 
     def begin_episode(self, state: RuleState, action: int, at: int | None = None) -> RuleState:
-        """Go on at the start of an episode with everything learned of the contexts; the last round was played."""
+        """Continue at the start of an episode with everything learned about contexts; the last round was played."""
         if not self._counts_plays(state) or "last" in state.arrays:  # nothing was played since an episode began
             return replace(state, action=int(action))
         a, last = state.arrays, state.action if at is None else at
@@ -354,7 +354,7 @@ class Plan:
         return self.trials is not None and self.weighed is None and bool(state.arrays)
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Let the context into the chain, plan on it, and choose the best action from here."""
+        """Add the context to the chain, plan, and choose the best action from here."""
         if self.weighed is not None:
             return self._step_by_landmarks(state, view, self.weighed)
         known = Memory.of(state, view, self.problem.n)
@@ -491,7 +491,7 @@ class Plan:
 
     @cached_property
     def weighed(self) -> int | None:
-        """How many landmarks stand for all actions; None where all are weighed."""
+        """Number of landmarks that stand for all actions; None if the plan considers all actions."""
         return landmarks_for(LongestStep(self.problem, self.max_step, self.max_step_cost), self.landmarks)
 
     @cached_property
@@ -524,7 +524,7 @@ class Plan:
 
     @property
     def gives_up(self) -> str:
-        """What weighing landmarks instead of all actions leaves out, in a sentence; empty where all are weighed."""
+        """What the plan leaves out by considering landmarks, in a sentence; empty if it considers all actions."""
         if self.weighed is None:
             return ""
         steps = (

@@ -60,25 +60,25 @@ def check_model(
     prior_mean: PriorMean | None = None,
     progress: Progress | None = None,
 ) -> ModelCheck:
-    """Try the model that is learned from a history on readings that it has not seen, and find what stays unknown.
+    """Check the model of a history on readings that the model has not seen, and find what stays unknown.
 
     Parameters
     ----------
     problem, history
         The settings, and past measurements in the order in which they were made.
     folds
-        Blocks of consecutive readings, each of which is predicted from the others.
+        Number of blocks of consecutive readings; each block is predicted from the others.
     context_names
-        What the numbers of the context are called, for the words.
+        Names of the numbers of a context, for the words.
     kernel, noise_std, prior_mean
         As for `posterior`: fitted unless given.
     progress
-        Called with how much is done, and of how much.
+        Function that is called with the amount of work done and the total.
 
     Returns
     -------
     ModelCheck
-        Predictions, coverage, which axes matter, what is unknown; ``print`` it for the words.
+        Predictions, coverage, which axes matter, and what is unknown; ``print`` shows it in words.
 
     Examples
     --------

@@ -84,30 +84,29 @@ class ModelCheck:
     Attributes
     ----------
     problem, history
-        What was checked.
+        The problem and the history that were checked.
     fold
-        The block that each reading was predicted with, (t,); empty where there are too few readings to check.
+        Block of each reading, (t,); empty if there are too few readings to check.
     predicted, deviation
-        What was expected of each reading by a model that has not seen it, and how far off it may be, noise included,
-        (t,).
+        Prediction of each reading by a model that has not seen it, and its standard deviation, noise included, (t,).
     low, high
         The 95 % band of each reading, (t,).
     off
-        How far each reading is off, in deviations, (t,); of logarithms where the model learned these.
+        Error of each prediction in standard deviations, (t,); of logarithms if the model learned these.
     by_constant, by_setting
-        What the mean of the other blocks predicts, and the mean of their readings at the same setting, (t,).
+        Predictions by the mean of the other blocks, and by the mean of their readings at the same setting, (t,).
     wrong
         Rows of readings that look wrong. They count in the coverage, and in no other figure.
     contexts, settings
-        The numbers of the context and of the setting, and whether they make a difference.
+        The axes of the context and of the setting, and whether each makes a difference.
     counts
-        How often each setting was measured, (n,).
+        Number of readings at each setting, (n,).
     doubt
-        How unsure the model still is of each setting in typical contexts, as a share of how unsure it was, (n,).
+        Deviation of each setting in typical contexts, as a share of its deviation before any reading, (n,).
     gaps, corners
-        Ranges of contexts that were hardly measured, and settings that were measured in a narrow range only.
+        Ranges of contexts that were hardly measured, and settings that were measured only in a narrow range.
     together
-        Which contexts the choice of settings followed: the share of it that each of them explains, (d,).
+        Share of the choice of settings that each number of the context explains, (d,).
 
     Examples
     --------
@@ -143,12 +142,12 @@ class ModelCheck:
 
     @property
     def measured(self) -> Array:
-        """What was measured, (t,)."""
+        """Measurements, (t,)."""
         return self.history.measurements
 
     @property
     def coverage(self) -> dict[float, float]:
-        """Which share of the readings each band held, by the share that it should hold."""
+        """Share of the readings that each band contains, by the share that it should contain."""
         off = np.abs(self.off)
         return {share: float((off <= width).mean()) if len(off) else math.nan for share, width in BANDS.items()}
 
@@ -179,12 +178,12 @@ class ModelCheck:
 
     @property
     def unsure(self) -> Indices:
-        """Actions of which the model is still more than half as unsure as before any reading."""
+        """Actions whose deviation is still more than half of that before any reading."""
         return np.flatnonzero(self.doubt > IN_DOUBT)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The same in sentences, most important first."""
+        """The result in sentences, the most important first."""
         return tuple(in_words(self))
 
     def as_values(self) -> dict[str, Any]:

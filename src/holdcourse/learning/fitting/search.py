@@ -57,7 +57,7 @@ class FitWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """What measurements say about kernel, noise and prior mean.
+    """Kernel, noise and prior mean that were fitted to measurements.
 
     Attributes
     ----------
@@ -71,9 +71,9 @@ class Fit:
     on_bounds
         Names of the parameters that sit on a bound, and which: "lower" or "upper".
     points_used, points_given
-        How many measurements the likelihood saw, and how many there were.
+        Number of measurements in the likelihood, and number of all measurements.
     evaluations
-        How often the likelihood was evaluated.
+        Number of evaluations of the likelihood.
 
     Examples
     --------

@@ -1,30 +1,31 @@
-"""A posterior that finds its own kernel, noise and prior mean, and is not fooled by a wrong reading.
+"""A posterior that fits its own kernel, noise and prior mean, and does not trust every reading.
 
-**Fits beside the rounds.** A fit begins at counts of readings that grow by half, in a thread, on all readings that are
-kept (on some of them where there are many). What it found is taken over a fixed number of readings later. So a run
-comes out the same however long a fit took, and one that was stopped goes on to the last bit. With few readings a fit
-takes milliseconds, and is made at once.
+**When it fits.** A fit begins whenever the number of readings has grown by half. It runs in a thread, on all stored
+readings (or on some of them if there are many). Its result is adopted a fixed number of readings later. So a run does
+not depend on how long a fit took, and a run that was stopped continues bit for bit. With few readings a fit takes
+milliseconds and is made at once.
 
-**What the kernel is.** What is common to all actions in a context, plus what an action adds to that: operators who hold
-a setting for weeks have measured the first part, so that only the second is left to be explored.
+**Which kernel.** The cost is the sum of a part that all actions of a context have in common and a part of each action.
+Operators who hold a setting for weeks have measured the first part, so only the second is left to explore.
 
-**What is learned of a reading.** It is compared with what was expected. Where the place is known, a reading that is off
-by more than `CLIPPED` deviations counts as if it were that far off, and one off by more than `REJECTED` is set aside:
-it is not learned, unless the next one at the same action is off to the same side. Where nothing is known yet only
-orders of magnitude are suspicious: the first reading beyond a cliff must count. Every fit looks again at all readings
-kept: those that the others cannot explain are set aside, and those that were clipped count in full where they are
-explained by now. But a kernel can be sure of a place, and wrong: where most readings of a place, three at least,
-surprise it, they are believed.
+**What is learned from a reading.** The posterior compares a reading with its prediction. If it knows the action in such
+contexts, a reading that is off by more than `CLIPPED` deviations counts as if it were that far off. A reading that is
+off by more than `REJECTED` deviations is set aside: it is not learned, unless the next reading at the same action is
+off to the same side. If nothing is known yet, only orders of magnitude are suspicious, because the first reading
+beyond a cliff must count. Every fit looks again at all stored readings: it sets aside those that the others cannot
+explain, and readings that were clipped count in full if the others now explain them. But a kernel can be certain and
+wrong. So if most readings of an action in such contexts, and at least three, surprise the posterior, it trusts them.
 
-**What has changed for good.** A machine is replaced, a filter is cleaned, and what was read before is no longer true.
-Where most of the last readings at places that were known surprise, and many of them are unlike anything read there
-before (`ChangeWatch`), all readings before them are forgotten, and the kernel is fitted to what is left, from where it
-was. So the bounds are open again. `changes` counts how often that was.
+**When costs change for good.** A machine is replaced, or a filter is cleaned, and earlier readings are no longer true.
+If most of the latest readings surprise the posterior where it knew the cost, and many are unlike anything that was read
+there before (`ChangeWatch`), it discards all earlier readings. It then fits the kernel to the rest, starting from the
+present kernel, and the bounds become wide again. `changes` counts these cases.
 
-**In which unit.** Costs that are positive and vary in proportion are learned as logarithms, where that makes the
-readings more likely. What is predicted is in the unit of the readings all the same.
+**Logarithms.** Positive costs that vary in proportion to their size are learned as logarithms, if that makes the
+readings more likely. Predictions are always in the unit of the readings.
 
-**How wide.** The deviations predicted are multiplied by what the readings have shown to be needed, 1 at least.
+**Width of the bands.** Predicted deviations are multiplied by a factor, at least 1, that the readings have shown to be
+needed.
 """
 
 from __future__ import annotations
@@ -163,16 +164,16 @@ class DelegatingPosterior:
 
 
 class FittedPosterior(DelegatingPosterior):
-    """Fits kernel, noise and prior mean as readings come in. See `Posterior`.
+    """A posterior that fits kernel, noise and prior mean as readings come in. See `Posterior`.
 
     Parameters
     ----------
     choose
-        Makes a posterior from a prior: the choice of method.
+        Function that makes a posterior from a prior, and so chooses the method.
     noise_std, prior_mean
-        Held fixed where given; then costs are not learned as logarithms.
+        Values that stay fixed, if given; costs are then not learned as logarithms.
     period
-        Of each number of the context that is a circle, such as the hour of day; None for the others.
+        Period of each number of the context that is a circle, such as the hour of day; None for each other number.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class FittedPosterior(DelegatingPosterior):
 
     @property
     def fit(self) -> Fit | None:
-        """The fit in use, of logarithms where `log` says so; None before the first."""
+        """The fit in use, of logarithms if `log` is True; None before the first fit."""
         return self._fit
 
     @property
@@ -216,27 +217,27 @@ class FittedPosterior(DelegatingPosterior):
 
     @property
     def prior(self) -> Prior:
-        """Kernel, noise and prior mean in use; of the logarithm where that is what is learned."""
+        """Kernel, noise and prior mean in use; of the logarithm if `log` is True."""
         return self._inner.prior
 
     @property
     def noise_variance(self) -> float:
-        """Variance of a reading's noise, in its own unit; of one of usual size where the noise is in proportion."""
+        """Variance of a reading's noise, in its unit; for a reading of usual size if noise grows with the cost."""
         noise = self._inner.prior.noise_variance
         return noise * float(np.median(self._readings.trusted().measurements)) ** 2 if self._log else noise
 
     @property
     def widening(self) -> float:
-        """Factor on the deviations that the readings have shown to be needed, at least 1."""
+        """Factor, at least 1, by which deviations are multiplied because readings fell outside them."""
         return max(1.0, math.sqrt(self._surprise[1]))
 
     @property
     def changes(self) -> int:
-        """How often everything read before was forgotten, because it was no longer true."""
+        """Number of times that all earlier readings were discarded, because the costs had changed."""
         return self._watch.changes
 
     def doubted(self) -> frozenset[Told]:
-        """Of the readings kept, those that are not believed: action, context and what was told."""
+        """Stored readings that the posterior does not trust: action, context and measurement."""
         if not self._readings.aside.any():
             return frozenset()
         rows = self._readings.rows(self._readings.aside)
@@ -245,7 +246,7 @@ class FittedPosterior(DelegatingPosterior):
         )
 
     def believed(self) -> History:
-        """The readings kept that are believed, in the unit in which they are learned."""
+        """Stored readings that the posterior trusts, in the unit in which they are learned."""
         if not self._log:
             return self._readings.trusted()
         positive = replace(self._readings, aside=self._readings.aside | (self._readings.learned <= 0))
@@ -253,12 +254,12 @@ class FittedPosterior(DelegatingPosterior):
 
     @property
     def reason(self) -> str:
-        """Why it computes in that way."""
+        """Reason for the present method, in words."""
         return f"{self._inner.reason}; kernel fitted to {self._fit.points_used if self._fit else 0} measurements"
 
     @property
     def observations(self) -> int:
-        """How many measurements have been told."""
+        """Number of measurements told."""
         return self._observations
 
     def predict(self, context: Any) -> tuple[Array, Array]:
@@ -293,12 +294,12 @@ class FittedPosterior(DelegatingPosterior):
     # -- what it learns ------------------------------------------------------------------------------------------------
 
     def condition(self, action: int, context: Any, y: float) -> Self:
-        """Learn one measurement, as far as it can be believed, and fit again when it is time; returns itself."""
+        """Learn one measurement as far as it can be trusted, and fit again when it is time; returns itself."""
         self.weigh(action, context, y)
         return self
 
     def weigh(self, action: int, context: Any, y: float) -> float:
-        """Learn one measurement; returns its weight: 1, less where it is far off, 0 where it is set aside."""
+        """Learn one measurement and return its weight: 1, less if it is far off, 0 if it is set aside."""
         self._problem.check_action(action)
         vector, y = check_context(context, self._readings.dimension), check_measurement(y)
         require_squarable(vector, "contexts")
@@ -326,7 +327,7 @@ class FittedPosterior(DelegatingPosterior):
         return judged.weight
 
     def condition_on(self, history: History) -> Self:
-        """Learn many measurements; fits once, at the end."""
+        """Learn many measurements, and fit once at the end."""
         history.check(self._problem, self._readings.dimension)
         require_squarable(history.measurements, "measurements")
         require_squarable(history.contexts, "contexts")
@@ -340,9 +341,9 @@ class FittedPosterior(DelegatingPosterior):
         return self
 
     def condition_like(self, other: FittedPosterior, history: History) -> Self:
-        """Learn the first measurements by a fit that begins where another ended: quick, for readings much like those.
+        """Learn the first measurements with a fit that starts from another posterior's fit, which is quick.
 
-        The unit in which costs are learned is the other's.
+        Costs are learned in the same unit, logarithms or not, as in the other posterior.
         """
         if other.fit is None or self._observations or len(history) < FIRST_FIT:
             return self.condition_on(history)
@@ -591,7 +592,7 @@ class FittedPosterior(DelegatingPosterior):
         return twin.restore(self.state())
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything learned, as arrays. A fit under way is begun again from them."""
+        """Return everything learned, as arrays. A fit that is running starts again from them."""
         counts = [self._observations, self._given, self._next, self._compared, self._began, self._since, self._log]
         return self._readings.arrays() | {
             "counts": np.array(counts, dtype=np.int64),
@@ -619,7 +620,7 @@ class FittedPosterior(DelegatingPosterior):
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What it was made with, in JSON values."""
+        """Return the arguments of the posterior, in JSON values."""
         mean = None if self._prior_mean is None else describe_mean(self._prior_mean)
         circles = {} if self._period is None else {"period": list(self._period)}
         made_with = {"kernel": "auto", "noise_std": self._noise_std, "prior_mean": mean, "inner": self._first_method}

@@ -47,9 +47,9 @@ class Lowest:
     Attributes
     ----------
     action, cost
-        The action, and its cost: of equals the lowest index.
+        The action, and its cost; in a tie, the action of lowest index.
     evaluated
-        Of how many actions the cost was computed to find it.
+        Number of actions whose cost was computed to find it.
     """
 
     action: int

@@ -42,12 +42,12 @@ class Posterior(Protocol):
 
     @property
     def method(self) -> str:
-        """The method by which it computes: "exact", "flat" or "temporal"."""
+        """Method of computing: "exact", "flat" or "temporal"."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why it computes in that way."""
+        """Reason for this method, in words."""
         ...
 
     @property
@@ -86,11 +86,11 @@ class Posterior(Protocol):
         ...
 
     def copy(self) -> Self:
-        """Make an independent twin."""
+        """Return an independent copy."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything learned, as arrays."""
+        """Return everything learned, as arrays."""
         ...
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -98,7 +98,7 @@ class Posterior(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        """Return the arguments of the posterior in JSON values; equal posteriors give equal descriptions."""
         ...
 
 
@@ -145,10 +145,10 @@ class SearchedPosterior(Protocol):
 
 @runtime_checkable
 class JudgingPosterior(Protocol):
-    """A posterior that asks of every measurement how far it can be believed."""
+    """A posterior that judges how far it can trust each measurement."""
 
     def weigh(self, action: int, context: Any, y: float) -> float:
-        """Learn one measurement; returns its weight: 1, less where it is far off, 0 where it is set aside."""
+        """Learn one measurement and return its weight: 1, less if it is far off, 0 if it is set aside."""
         ...
 
     @property
@@ -158,14 +158,14 @@ class JudgingPosterior(Protocol):
 
     @property
     def widening(self) -> float:
-        """Factor on the deviations that the measurements have shown to be needed, at least 1."""
+        """Factor, at least 1, by which deviations are multiplied because measurements fell outside them."""
         ...
 
     @property
     def changes(self) -> int:
-        """How often everything measured before was forgotten, because it was no longer true."""
+        """Number of times that all earlier measurements were discarded, because the costs had changed."""
         ...
 
     def doubted(self) -> frozenset[Told]:
-        """Of the measurements kept, those that are not believed."""
+        """Stored measurements that the posterior does not trust."""
         ...

@@ -1,11 +1,11 @@
-"""What a financier asks for: net energy per year with P50, P75 and P90, and what it is made of.
+"""Figures that a financier asks for: net energy per year with P50, P75 and P90, and its parts.
 
-All wind that is given, history and test, is flown again as years, counted back from the end of the record, by the
-compiled twin of `wind-planner`. Each year is flown with what the years before it taught (the first one with what the
-years after it taught), so no year is flown with its own wind. The caution is the one chosen on the whole history.
+All wind, history and test, is flown again as years, counted back from the end of the record, by the compiled version of
+`wind-planner`. Each year is flown with what was learned from the years before it (the first year with what was learned
+from the years after it), so no year is flown with its own wind. The caution is the one chosen on the whole history.
 
-How much a year may differ from the mean comes from these years alone, with Student's distribution for how few there
-are. What is not in them, the error of the wind data and of the power curve, counts only where it is stated.
+The variation between years is estimated from these years alone, with Student's distribution because they are few. The
+errors of the wind data and of the power curve are not in these years, and count only if they are stated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CLEARLY = 2.0  # standard errors by which knowing more must have paid in the pas
 
 @dataclass(frozen=True)
 class Factors:
-    """What is stated about the plant, as shares of its energy.
+    """Stated properties of the plant, as shares of its energy.
 
     Parameters
     ----------
@@ -81,10 +81,10 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Year:
-    """A year of the record: its last day, and what was made in it, kWh in 8766 hours at the machine.
+    """A year of the record: its last day, and its energy at the machine, kWh in 8766 hours.
 
-    `knowing` is what the same policy would have made with a lidar, with forecasts, with both, and hindsight; `used`
-    what it would have used of each: "" where that had not paid in the wind that taught it.
+    `knowing` is the energy of the same policy with a lidar, with forecasts, with both, and with hindsight; `used` says
+    which of them it would have used: "" if that had not paid in the wind from which it learned.
     """
 
     end: str
@@ -99,16 +99,16 @@ class Year:
 
 @dataclass(frozen=True, eq=False)
 class Bankable:
-    """Energy per year, and how sure it is: the figures that a bank asks for.
+    """Energy per year and its uncertainty: the figures that a bank asks for.
 
     Attributes
     ----------
     years
-        Those flown, oldest first.
+        Years flown, oldest first.
     altitudes, hours_at
-        Metres, and hours a year at each of them, (n,).
+        Altitudes in metres, and hours a year at each of them, (n,).
     gain
-        Mean net gain over `fixed` by month and hour of the day (UTC), kW, (12, 24); NaN where no hour was flown.
+        Mean net gain over `fixed` by month and hour of the day (UTC), kW, (12, 24); NaN if no such hour was flown.
     weibull
         Scale in m/s and shape of the wind at each altitude, (n, 2).
     weeks
@@ -128,13 +128,13 @@ class Bankable:
     skill: Skill = field(default_factory=Skill)
 
     def energies(self, which: str) -> Array:
-        """Return what reached the meter in every year, kWh: "ours", "fixed", or "more", their difference."""
+        """Return the energy at the meter in every year, kWh: "ours", "fixed", or "more", their difference."""
         ours, fixed = (np.array([getattr(year, name) for year in self.years]) for name in ("ours", "fixed"))
         made = {"ours": ours, "fixed": fixed, "more": ours - fixed}[which]
         return np.asarray(self.factors.delivered * made)
 
     def exceeded(self, which: str, level: float, span: int = 1) -> float:
-        """Return the energy a year, kWh, that the mean of `span` years to come exceeds with this probability."""
+        """Return the energy per year, kWh, that the mean of `span` future years exceeds with this probability."""
         return exceeded(self.energies(which), level, span, self.factors.uncertainty or 0.0)
 
     @property
@@ -145,18 +145,18 @@ class Bankable:
 
     @property
     def capacity_factor(self) -> float:
-        """Mean energy at the meter as a share of what full power all year would be."""
+        """Mean energy at the meter as a share of the energy at full power all year."""
         return float(self.energies("ours").mean() / (self.largest_power * HOURS_PER_YEAR))
 
     @cached_property
     def calibration(self) -> list[Calibration]:
-        """How often years and half-years came as what was before them had said."""
+        """Calibration: how often predictions for years and half-years came true."""
         gains = gains_inside(*self.weeks.T) if len(self.weeks) else None
         return [*reached_levels(self.energies("ours"), LEVELS, exceeded), *([] if gains is None else [gains])]
 
     @property
     def worth_knowing(self) -> dict[str, float]:
-        """What lidar, forecasts, both, and hindsight would have brought more at the meter, kWh a year on average."""
+        """Additional energy at the meter with lidar, forecasts, both, and hindsight, kWh a year on average."""
         names = self.years[0].knowing
         return {
             name: self.factors.delivered * float(np.mean([year.knowing[name] - year.ours for year in self.years]))
@@ -165,7 +165,7 @@ class Bankable:
 
     @property
     def knowing_words(self) -> str:
-        """What knowing more is worth, in a sentence."""
+        """Worth of knowing more, in a sentence."""
         worth = self.worth_knowing
         if not worth:
             return ""
@@ -302,14 +302,14 @@ def bankable(
     skill: Skill | None = None,
     currency: str = "",
 ) -> Bankable | None:
-    """Fly all years of a setting's wind, history and test; None if there is less than one.
+    """Fly all years of a setting's wind, history and test; None if there is less than one year.
 
     Parameters
     ----------
     caution
-        Of `wind-planner`, as chosen on the history.
+        Caution of `wind-planner`, as chosen on the history.
     skill
-        Of the forecasts that are tried.
+        Skill of the forecasts that are tried.
     """
     skill = skill or Skill()
     world, past = setting.world, setting.past

@@ -1,7 +1,7 @@
-"""Was what was said before also so? Years and half-years judged by nothing but what came before them.
+"""Did earlier predictions come true? Years and half-years are compared with what the time before them predicted.
 
-The origin rolls through the record. At each one the levels of a year's energy (P50, P75, P90) and the interval of the
-next half-year's gain are computed as the report does, from the past alone, and compared with what then came.
+The origin moves through the record. At each origin, the levels of a year's energy (P50, P75, P90) and the interval of
+the next half-year's gain are computed from the past alone, as in the report, and compared with what then happened.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ ENOUGH = 10  # independent tries, below which a count shows little
 
 @dataclass(frozen=True)
 class Calibration:
-    """How often something said with a probability came true.
+    """How often a prediction with a probability came true.
 
     Attributes
     ----------
     what
-        "P90", or "gain" for the interval of the next half-year's gain.
+        Kind of prediction: "P90", or "gain" for the interval of the next half-year's gain.
     nominal
-        The probability said.
+        Probability of the prediction.
     held, tried
-        How often it came true, of how many.
+        Number of predictions that came true, and number of all predictions.
     apart
-        How many of these do not overlap.
+        Number of predictions whose periods do not overlap.
     """
 
     what: str
@@ -50,7 +50,7 @@ class Calibration:
 def reached_levels(
     made: Array, levels: Sequence[float], exceeded: Callable[[Array, float], float]
 ) -> list[Calibration]:
-    """Count the years that reached what the years before them had said; `exceeded` says it."""
+    """Count the years that reached the levels predicted from the years before; `exceeded` computes a level."""
     judged = range(FEWEST_YEARS - 1, len(made))
     return [
         Calibration(
@@ -66,12 +66,12 @@ def reached_levels(
 
 
 def gains_inside(ours: Array, theirs: Array) -> Calibration | None:
-    """Count the half-years whose gain lay where all weeks before them had said; None if there is none to judge.
+    """Count the half-years whose gain was within the interval predicted from all weeks before; None if there is none.
 
     Parameters
     ----------
     ours, theirs
-        What each policy made in every week, kWh, (weeks,).
+        Energy of each policy in every week, kWh, (weeks,).
     """
     origins = range(FIRST_WEEKS, len(ours) - NEXT_WEEKS + 1, EVERY_WEEKS)
     held = 0
@@ -86,7 +86,7 @@ def gains_inside(ours: Array, theirs: Array) -> Calibration | None:
 
 
 def next_gain(ours: Array, theirs: Array, weeks: int) -> tuple[float, float]:
-    """Return where the gain of `weeks` further weeks would lie, in percent, by how that of `BATCH` weeks varied."""
+    """Return the interval of the gain of `weeks` further weeks, in percent, from the variation of `BATCH` weeks."""
     batches = len(ours) // BATCH
     whole = slice(len(ours) - batches * BATCH, None)
     mine, other = (part[whole].reshape(batches, BATCH).sum(axis=1) for part in (ours, theirs))

@@ -1,17 +1,17 @@
-"""What is knowing more worth? The same years flown with a lidar, with forecasts, and with both.
+"""What is knowing more worth? The same years are flown with a lidar, with forecasts, and with both.
 
-The lidar measures the wind at every altitude after each round. The forecast says the wind of the rounds to come with
-an error of stated size, which grows with how long before it was said; errors of times and altitudes that are near each
-other are alike. A forecast is trusted by the share of the variance that it removes, as the policy does in operation.
+The lidar measures the wind at every altitude after each round. The forecast states the wind of future rounds with an
+error of a given size, which grows with the lead; errors at neighbouring times and altitudes are correlated. The policy
+trusts a forecast by the share of the variance that it removes, as it does in operation.
 
-How wrong forecasts are comes from published figures or, better, from forecasts of the user's and what then blew:
+The size of the errors comes from published figures or, better, from your own past forecasts:
 
     s(lead)^2 = first^2 + (day^2 - first^2) (lead - 1) / 23
 
-The published figures are about the first twelve hours: a median absolute error of 1.25 m/s at hub height on land (HRRR:
-Pendergrass, Vogel and Dobosy, 92nd AMS Annual Meeting, 2012), of normal errors 1.85 m/s, and about 2.5 m/s between 50
-and 200 m at sea (NAM, RAP: Banta et al., Bull. Amer. Meteor. Soc. 99, 2018). They give the level, 2.2 m/s. That errors
-grow by half within a day is assumed.
+The published figures are for about the first twelve hours: a median absolute error of 1.25 m/s at hub height on land
+(HRRR: Pendergrass, Vogel and Dobosy, 92nd AMS Annual Meeting, 2012), which for normal errors is a deviation of 1.85
+m/s, and about 2.5 m/s between 50 and 200 m at sea (NAM, RAP: Banta et al., Bull. Amer. Meteor. Soc. 99, 2018). They
+give the level, 2.2 m/s. That errors grow by half within a day is an assumption.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def _level(growth: float = GROWTH) -> float:
 
 @dataclass(frozen=True)
 class Skill:
-    """How wrong a forecast is: standard deviation in m/s, for the next hour and a day ahead; squares grow evenly.
+    """Errors of a forecast: standard deviation in m/s for the next hour and a day ahead; its square grows linearly.
 
     Parameters
     ----------
     memory
-        Hours over which an error lasts: after that time its correlation has fallen to 1/e.
+        Hours after which the correlation of an error has fallen to 1/e.
     reach
-        The same over height, in its logarithm.
+        Difference in the logarithm of height over which the correlation falls to 1/e.
     source
-        Where the figures come from, in words.
+        Source of the figures, in words.
     """
 
     first: float = round(_level(), 1)
@@ -77,16 +77,16 @@ class Skill:
             )
 
     def at(self, lead: Array) -> Array:
-        """Return the deviation of forecasts made this number of hours before, m/s."""
+        """Return the standard deviation of forecasts with this lead in hours, m/s."""
         growth = (self.day**2 - self.first**2) / 23.0
         return np.sqrt(np.maximum(self.first**2 + growth * (lead - 1.0), 0.25 * self.first**2))
 
     def errors(self, rounds: int, step: float) -> Array:
-        """Return the deviation of a forecast for the present round and those after it, m/s, (rounds,)."""
+        """Return the standard deviations of a forecast for the present round and those after it, m/s, (rounds,)."""
         return self.at(np.asarray(1.0 + step * np.arange(rounds)))
 
     def wrong(self, altitudes: Array, rounds: int, step: float, seed: int) -> Array:
-        """Draw what is wrong with the forecasts of every round, of deviation 1, (rounds, n)."""
+        """Draw errors of the forecasts of every round, with standard deviation 1, (rounds, n)."""
         heights = np.log(altitudes)
         alike = np.exp(-0.5 * ((heights[:, None] - heights[None, :]) / self.reach) ** 2) + 1e-9 * np.eye(len(heights))
         root, random = np.linalg.cholesky(alike), np.random.default_rng(seed)
@@ -107,10 +107,10 @@ class Skill:
 
 
 def fitted_skill(said: Sequence[Forecasts], record: Sequence[WindData]) -> Skill:
-    """Return how wrong these forecasts were, by the wind that then blew.
+    """Return the skill of past forecasts, from the wind that then blew.
 
-    Errors count whole, with what is always wrong: the policy does not correct a forecast either. Where all were made
-    about the same time before, the growth of the published figures is kept.
+    Errors include their bias, because the policy does not correct a forecast either. If all forecasts have about the
+    same lead, the growth of the published figures is kept.
     """
     wrong = [(each, _wrong(each, data)) for each in said for data in record]
     known = [np.isfinite(table) for _, table in wrong]

@@ -1,6 +1,7 @@
-"""From a site's backtest to what goes on with it: the policy that was judged, with its evidence, and a power curve.
+"""What is kept of a site's backtest: the policy that was judged, with its evidence, and a power curve.
 
-The policy flies there; the curve says what it made, for other programs: awesIO, by the wind at one reference height.
+The policy flies at the site. The curve describes its power for other programs, in awesIO, by the wind at one reference
+height.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ CONTEXTS = {"time": "hours since 1970, UTC", "hour": "hour of the day, UTC"}
 
 
 def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool = False) -> hc.Policy:
-    """Return a policy of a site's backtest, to be saved or flown, with what the backtest said of it.
+    """Return a policy of a site's backtest, to be saved or flown, with the evidence of the backtest.
 
     Parameters
     ----------
     name
-        Name of one of its policies; default: the policy that its answer is about.
+        Name of one of the policies; default: the policy that the answer is about.
     as_judged
-        Return exactly the policy that was flown, which knows only the history; default: the policy to fly from now
-        on, which has also learned from the period on which it was judged.
+        Whether to return exactly the policy that was flown, which knows only the history. Default: the policy to fly
+        from now on, which has also learned from the period on which it was judged.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool 
 
 
 def learned_from_all(setting: Setting) -> Setting:
-    """Return the setting of one who has also seen the wind of the test period."""
+    """Return the setting with the wind of the test period added to its history."""
     world, past = setting.world, setting.past
     times, speeds = [world.moments], [world.speed]
     if past is not None and past.moments is not None:

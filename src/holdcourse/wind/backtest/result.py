@@ -326,7 +326,7 @@ class Backtest:
 
     @property
     def warnings(self) -> list[str]:
-        """What stands between these data and a conclusion about next year."""
+        """Warnings: why these data may not say much about next year."""
         found = []
         if self.weeks < FEWEST_WEEKS:
             found.append(

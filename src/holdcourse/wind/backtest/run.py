@@ -158,52 +158,52 @@ USUAL_CEILING = 1000.0  # m; data that reach higher do not make a machine that d
 
 @dataclass(frozen=True)
 class Plan:
-    """What to fly, with what, through which part of the data.
+    """Plan of a backtest: altitudes, machine, prices, period and policies.
 
     Parameters
     ----------
     low, high, count
         Lowest, highest and number of altitudes, evenly spaced; by default 25 over all that the data cover.
     altitudes
-        The altitudes themselves, metres, instead of these.
+        Altitudes in metres, instead of `low`, `high` and `count`.
     constraints
-        Where the machine may fly: its ceiling and least height bound the altitudes.
+        Operational constraints; their ceiling and least height bound the altitudes.
     machine
-        Gives the curve, and is named in the report.
+        Machine, which determines the curve and is named in the report.
     allow_later_history
-        Let policies learn from wind after the test period, which nobody could have known.
+        Whether policies may learn from wind after the test period, which nobody could have known.
     draws
-        So often a policy that draws its moves is flown, with as many seeds; its line is their mean.
+        Number of runs, with different seeds, of a policy that draws its moves at random; its line is their mean.
     factors
         Availability, losses and uncertainty of the figures per year.
     skill
         Skill of the forecasts whose worth is estimated.
     forecasts
-        What was really forecast for the hours of the wind data: the skill is fitted to it instead.
+        Real forecasts for the hours of the wind data, to which the skill is fitted instead.
     begin, end
-        The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
+        Test period, UTC, without `end`. Default: all data, or the part that is not used as history.
     curve, movement, rho
-        The machine, as in `wind_world`.
+        Power curve, price of moving and weight of the energy, as in `wind_world`.
     context, hyperparameters, prior_mean
-        What the learning policies believe, as in `Setting`.
+        Model of the learning policies, as in `Setting`.
     gauge_noise
-        Standard deviation of the machine's own wind measurements, m/s; None: `wind-planner` finds it out.
+        Standard deviation of the machine's own wind measurements, m/s; None: `wind-planner` estimates it.
     start_altitude
-        Where the turbine is before the first hour, metres; by default in the middle.
+        Altitude before the first hour, metres; default: the middle one.
     policies
-        Names in the registry; default all that do not wait for a request.
+        Names of policies in the registry; default: all except those that are made on request.
     max_gap
-        Missing stretches of up to this number of hours are filled in; longer ones cut the data into pieces.
+        Largest gap in hours that is filled in; longer gaps divide the data into segments.
     hourly
-        Average finer data over hours.
+        Whether finer data are averaged over hours.
     seed
         Seed of the policies that draw at random.
     what_if
-        Other values of rho to try; by default `WHAT_IF` times rho.
+        Other values of rho to try; default: `WHAT_IF` times rho.
     price
         Price of one kWh, for the tables; None leaves money out.
     currency
-        Currency of the price, for the heads of tables: EUR.
+        Currency of the price, for the headers of tables: EUR.
     """
 
     low: float | None = None
@@ -251,15 +251,15 @@ class SiteResult:
     Attributes
     ----------
     what_if
-        The result table at other values of rho, ascending; the plan's own is among them unless it is empty.
+        Result tables at other values of rho, ascending, including the plan's own value; empty if there are none.
     source, notes
         Notes on the wind data: their layout, credit and what was decided on the way.
     history_weeks
-        How much past there was.
+        Length of the history in weeks.
     setting
-        What the policies were made for: the machine, its altitudes and the past.
+        Setting for which the policies were made: the machine, its altitudes and the history.
     files
-        That the wind, and the history, were read from.
+        Files from which the wind and the history were read.
     """
 
     plan: Plan
@@ -285,12 +285,12 @@ class SiteResult:
         return bankable(self.setting, caution, plan.factors, plan.price, plan.skill, plan.currency)
 
     def policy(self, name: str) -> hc.Policy:
-        """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""
+        """Return a policy of the registry as it was at the beginning of its flight, to run it yourself."""
         return policy_of(name)(self.setting)
 
     @property
     def warnings(self) -> list[str]:
-        """What stands between these data and a conclusion about next year."""
+        """Warnings: why these data may not say much about next year."""
         found = self.backtest.warnings
         if self.history_weeks < FEWEST_HISTORY_WEEKS:
             days = f"{self.history_weeks * 7:.1f} days"
@@ -312,7 +312,7 @@ class SiteResult:
 
     @property
     def period(self) -> str:
-        """The days flown, first and last."""
+        """First and last day flown."""
         time = self.backtest.world.time.astype("datetime64[D]")
         return f"{time[0]} to {time[-1]}"
 
@@ -334,17 +334,17 @@ def run_backtest(
     wind
         Wind data, or the file or files of one site.
     history
-        Wind before the test period, from which the fixed altitude and the prior are chosen. Default: the data before
+        Wind before the test period, which determines the fixed altitude and the prior. Default: the data before
         `plan.begin`; without `plan.begin`, the first quarter of the data.
     plan
         Altitudes, machine, price of moving, period and policies.
     site
         Name of the site; default: the name in the data.
     progress
-        Called before each flight.
+        Function that is called before each flight.
     processes
-        With 2, the other prices of moving are flown in a copy of this process, if the system has a second core. The
-        result is the same.
+        Number of processes. With 2, the other prices of moving are flown in a copy of this process, if the system has a
+        second core; the result is the same.
     loading
         Options of `load`, such as lat and lon.
 

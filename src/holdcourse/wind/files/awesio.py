@@ -1,4 +1,4 @@
-"""awesIO files, the exchange format of IEA Wind Task 48 for airborne wind: read, understood, and written.
+"""Read and write awesIO files, the exchange format of IEA Wind Task 48 for airborne wind.
 
 Four kinds of them are read: power curves, a system, a wind resource and operational constraints. Files in the wild call
 themselves 0.1.0 and use two sets of keys, with the unit (``altitudes_m``, as the schemas have it) and without it
@@ -35,7 +35,7 @@ MARKS = {
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """An awesIO file as it was read: its kind, and what it holds."""
+    """An awesIO file as it was read: its kind and its content."""
 
     kind: str
     data: dict[str, Any]
@@ -43,7 +43,7 @@ class Document:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the file says of itself."""
+        """Metadata of the file."""
         return _mapping(self.data.get("metadata", {}), "metadata", self.name)
 
 
@@ -55,7 +55,7 @@ def read_awesio(path: str | Path) -> Document:
 
 
 def document(data: Any, name: str = "") -> Document:
-    """Take what an awesIO file holds, in plain values, and see which kind it is."""
+    """Make a document from the content of an awesIO file, in plain values, and recognise its kind."""
     data = _mapping(data, "the file", name)
     named = str(_mapping(data.get("metadata") or {}, "metadata", name).get("schema", ""))
     kind = named.removesuffix(".yml").removesuffix("_schema")
@@ -70,7 +70,7 @@ def document(data: Any, name: str = "") -> Document:
 
 
 def write_awesio(found: Document, path: str | Path) -> None:
-    """Write a document; what is read from the file again is equal to it (extra [wind])."""
+    """Write a document; reading the file gives an equal document (extra [wind])."""
     write_yaml(found.data, path)
 
 
@@ -266,7 +266,7 @@ def power_curve_document(
 
 @dataclass(frozen=True, eq=False)
 class WindResource:
-    """How often which wind blows: profiles over altitude, and how often each comes with which reference speed.
+    """Frequencies of winds: profiles over altitude, and how often each occurs with each reference speed.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ class WindResource:
         return np.asarray((self.share @ self.speeds) @ self.profiles)
 
     def mean_power(self, curve: PowerCurve) -> Array:
-        """Return what a machine that stays would make on average at each altitude, kW."""
+        """Return the mean power, in kW, of a machine that stays at each altitude."""
         wind = self.profiles[:, None, :] * self.speeds[None, :, None]  # (profiles, k, altitudes)
         made = curve.onto(self.altitudes).power(wind)
         return np.asarray(np.einsum("pk,pka->a", self.share, made))
@@ -336,7 +336,7 @@ def wind_resource(found: Document) -> WindResource:
 
 @dataclass(frozen=True)
 class System:
-    """What a machine is made of, as far as it matters for altitude."""
+    """Parts of a machine that matter for its altitude."""
 
     name: str
     airborne_type: str
@@ -389,7 +389,7 @@ class Zone:
 
 @dataclass(frozen=True)
 class Constraints:
-    """Where a machine may fly: a ceiling above ground, and a least height in every sector."""
+    """Operational constraints: a ceiling above ground, and a least height in every sector."""
 
     name: str
     ceiling: float | None = None
@@ -416,7 +416,7 @@ class Constraints:
 
     @property
     def words(self) -> list[str]:
-        """What the limits are, and which of them altitudes alone cannot keep."""
+        """The constraints, and which of them altitudes alone cannot satisfy, in words."""
         found = []
         if self.ceiling is not None:
             found.append(f"{self.name}: at most {self.ceiling:g} m above ground")

@@ -127,7 +127,7 @@ def checked_speeds(label: str, speed: Array) -> Array:
 
 @dataclass(frozen=True)
 class Site:
-    """Where the wind was measured or computed; None if the file does not say."""
+    """Place where the wind was measured or computed; fields are None if the file does not name it."""
 
     latitude: float | None = None
     longitude: float | None = None
@@ -143,7 +143,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Gap:
-    """A stretch of missing times."""
+    """A period of missing times."""
 
     after: np.datetime64  # the last time before the gap
     before: np.datetime64  # the first time after it
@@ -163,7 +163,7 @@ class WindData:
     site
         Where.
     notes
-        What the loader decided: grid point, units, levels left out, duplicates.
+        Notes on what the loader decided: grid point, units, levels left out, duplicates.
 
     Examples
     --------
@@ -214,7 +214,7 @@ class WindData:
 
     @property
     def step(self) -> float:
-        """Hours between two times: the most frequent distance (1.0 for a single time)."""
+        """Most frequent number of hours between two times (1.0 for a single time)."""
         if len(self) < 2:
             return 1.0
         distances, counts = np.unique(np.diff(self.time).astype(np.int64), return_counts=True)
@@ -222,13 +222,13 @@ class WindData:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Where a speed should be and is not, shape (t, k); below ground there should be none."""
+        """Whether a speed is missing, shape (t, k); below ground none is expected."""
         absent = np.isnan(self.speed)
         return absent if self.level_heights is None else absent & np.isfinite(self.level_heights)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Every stretch in which times are missing, or hold no speed at all."""
+        """Gaps: periods whose times are missing or have no speed."""
         seconds = self.time[~np.isnan(self.speed).all(axis=1)].astype(np.int64)
         distances = np.diff(seconds)
         ends = np.flatnonzero(distances > 1.5 * self.step * HOUR)
@@ -244,7 +244,7 @@ class WindData:
     def at(self, altitudes: ArrayLike, *, outside: Literal["error", "clamp"] = "error") -> Array:
         """Return the speed at the given altitudes, shape (t, n), linear in the logarithm of height.
 
-        A missing speed between two measured heights is bridged; at the ends it stays NaN.
+        A missing speed between two measured heights is interpolated; at the ends it stays NaN.
 
         Parameters
         ----------
@@ -276,17 +276,17 @@ class WindData:
         return interpolate(np.log(wanted), heights, self.speed, clamp=outside == "clamp")
 
     def onto(self, altitudes: ArrayLike, *, outside: Literal["error", "clamp"] = "error") -> WindData:
-        """Return the wind at fixed altitudes (ascending), by `at`."""
+        """Return the wind at fixed altitudes (ascending), as `at` computes it."""
         wanted = np.atleast_1d(np.array(altitudes, dtype=np.float64))
         return replace(self, heights=wanted, speed=self.at(wanted, outside=outside), level_heights=None)
 
     def forecast(self, heights: ArrayLike | None = None) -> dict[str, Any]:
-        """Return the wind as a forecast that the wind policy takes: `times`, `heights` and `speeds` in JSON values.
+        """Return the wind as a forecast for the wind policy: `times`, `heights` and `speeds` in JSON values.
 
         Parameters
         ----------
         heights
-            Metres above ground; default those of the data. Needed where these change from time to time.
+            Heights in metres above ground; default: those of the data. Needed if these change over time.
 
         Examples
         --------
@@ -321,7 +321,7 @@ class WindData:
     def hourly(self, *, min_share: float = 0.5) -> WindData:
         """Return the means over full hours, labelled by the start of the hour.
 
-        An hour with less than `min_share` of its samples is missing. Hourly data come back unchanged.
+        An hour with less than `min_share` of its samples is missing. Hourly data are returned unchanged.
         """
         seconds = self.time.astype(np.int64)
         if self.step > 1.0:
@@ -351,10 +351,10 @@ class WindData:
         return replace(self, time=times, speed=speed[full], level_heights=rising, notes=(*self.notes, note))
 
     def segments(self, max_gap: float = 3.0) -> tuple[WindData, ...]:
-        """Return the stretches without holes, evenly spaced in time.
+        """Return the periods without gaps, evenly spaced in time.
 
-        A stretch of missing times or speeds of up to `max_gap` hours is filled linearly in time; a longer one ends
-        the segment. A height that is often missing cuts the data often: bring it to the altitudes you need first,
+        A gap of up to `max_gap` hours is filled linearly in time; a longer gap ends the segment. A height that is often
+        missing divides the data into many segments; so compute the altitudes that you need first:
         `data.onto(altitudes).segments()`.
         """
         if not (np.isfinite(max_gap) and max_gap >= 0):

@@ -1,4 +1,4 @@
-"""Forecasts of the past, to see how wrong a forecaster was: CSV, Open-Meteo JSON, ECMWF open data in GRIB.
+"""Past forecasts, which show the errors of a forecaster: CSV, Open-Meteo JSON, ECMWF open data in GRIB.
 
 =====================  ================================================================================================
 CSV                    `issued` (or `run`) and `time`, or `time` and `lead` in hours; then a column for each height
@@ -38,14 +38,14 @@ _PREVIOUS = re.compile(r"wind_?speed_(\d+)m_previous_day(\d+)")
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """What was said of the wind, and how long before: a row for each time that was spoken of.
+    """Past forecasts of the wind, with a row for each time that was forecast.
 
     Attributes
     ----------
     time, lead
-        When the wind was to blow, UTC, (k,), and how many hours before it was said, (k,).
+        Time for which the forecast was made, UTC, (k,), and its lead in hours, (k,).
     heights, speed
-        Metres above ground, (m,), and m/s, (k, m); NaN where nothing was said.
+        Heights in metres above ground, (m,), and speeds in m/s, (k, m); NaN if there is no forecast.
     """
 
     time: Times
@@ -62,7 +62,7 @@ class Forecasts:
 
 
 def read_forecasts(paths: Paths, *, lat: float | None = None, lon: float | None = None) -> list[Forecasts]:
-    """Read what was forecast, from one or more files; of a grid, at the point nearest to the site."""
+    """Read past forecasts from one or more files; from a grid, at the point nearest to the site."""
     found = []
     with quiet(), ExitStack() as stack:
         for file in wind_files(paths, stack):

@@ -172,10 +172,10 @@ def load(
     ceiling: float = 3000.0,
     max_missing: float = 0.3,
 ) -> WindData:
-    """Read wind speed by time and height from one or more files.
+    """Read wind speeds by time and height from one or more files.
 
-    The layout is found by content. Several files (months, or a pressure-level file and its single-level file) become
-    one series. What a file leaves open is an error that names the argument which settles it.
+    The layout is recognised by the content. Several files (months, or a pressure-level file and its single-level file)
+    become one series. If a file is ambiguous, the error names the argument that settles it.
 
     Parameters
     ----------
@@ -183,19 +183,20 @@ def load(
         A path, a pattern such as ``"era5/*.nc"``, or several: NetCDF, GRIB, CSV (also .gz, .xz),
         windIO (YAML), or a ZIP of these.
     lat, lon
-        The site in degrees (west and south negative); the nearest grid point is taken. For a CSV, where it is from.
+        Site in degrees (west and south negative); the nearest grid point is used. For a CSV file, the place of the
+        measurements.
     surface_height
         Height of the ground above sea level in metres, for pressure-level files without surface data; 0 at sea.
     units
-        Unit of speed in a CSV that does not say: "m/s", "km/h", "kn" or "mph".
+        Unit of speed in a CSV file that does not name it: "m/s", "km/h", "kn" or "mph".
     timezone
-        Zone of the times in a CSV that does not say, e.g. "UTC" or "Europe/Oslo".
+        Time zone of the times in a CSV file that does not name it, e.g. "UTC" or "Europe/Oslo".
     time_format
-        How times are written in a CSV where that is unclear, e.g. "%d/%m/%Y %H:%M".
+        Format of times in a CSV file, if it is ambiguous, e.g. "%d/%m/%Y %H:%M".
     ceiling
-        Heights above this (metres above ground) are left out.
+        Largest height in metres above ground; greater heights are left out.
     max_missing
-        The share of missing speeds above which the files are refused.
+        Largest share of missing speeds; files with more are refused.
     """
     options = _checked(lat, lon, surface_height, units, timezone, time_format)
     if not ceiling > 0:
@@ -304,8 +305,8 @@ def bundled(part: Literal["test", "history", "all"] = "test") -> WindData:
     Parameters
     ----------
     part
-        "test": July to December 2010. "history": January 2008 to June 2010, the past an engineer would have then.
-        "all": the three years together.
+        Part of the data. "test": July to December 2010. "history": January 2008 to June 2010, the past that an engineer
+        would have at that time. "all": the three years together.
     """
     if part not in (*_FILES, "all"):
         raise InvalidInput(f"the part of the bundled data must be 'test', 'history' or 'all', got {part!r}")

@@ -43,7 +43,7 @@ def is_windio(path: Path) -> bool:
 
 
 def read_windio(file: WindFile, options: Options, stack: ExitStack) -> Piece:
-    """Read a windIO file; what it includes is looked for beside it."""
+    """Read a windIO file; files that it includes must be in the same folder."""
     resource = _resource(file.path, file.label)
     if isinstance(resource, WindFile):
         return read_profiles(resource, options, stack)

@@ -1,7 +1,7 @@
-"""A map: every block of a grid worked out by somebody, saved when it is done, and put together at the end.
+"""A map: blocks of a grid are computed by workers, saved when they are done, and joined at the end.
 
-What is saved is never worked out again: a map that was interrupted goes on with the blocks that are missing. A worker
-that dies loses the block that it was at; another one takes it.
+A saved block is never computed again: an interrupted map continues with the missing blocks. If a worker dies, another
+worker takes its block.
 """
 
 from __future__ import annotations
@@ -51,18 +51,19 @@ MAX_GAP = 3.0  # hours that are bridged
 
 @dataclass(frozen=True)
 class MapPlan:
-    """What is flown at every point.
+    """Plan of a map: what is flown at every point.
 
     Attributes
     ----------
     machine
-        Name or file of the machine.
+        Machine, by its name or file.
     low, high, count
-        Lowest and highest altitude, m, and how many.
+        Lowest and highest altitude, m, and number of altitudes.
     movement
-        What a metre of altitude costs: "physical", "paper", or a price such as "20 Wh/m".
+        Cost of a metre of altitude: "physical", "paper", or a price such as "20 Wh/m".
     surface_height
-        Of the ground above the sea in metres, for wind on pressure levels without a file of the ground; 0 at sea.
+        Height of the ground above sea level in metres, for wind on pressure levels without a file of the ground; 0 at
+        sea.
     """
 
     machine: str = "textbook"
@@ -80,7 +81,7 @@ class MapPlan:
 
 @dataclass(frozen=True, eq=False)
 class WindMap:
-    """A map: figures of `Worth` by name, (rows, columns), and what is said of points left blank."""
+    """A map: the figures of `Worth` by name, (rows, columns), and the reasons for blank points."""
 
     lattice: Lattice
     plan: MapPlan
@@ -90,7 +91,7 @@ class WindMap:
     folder: Path
 
     def dataset(self) -> Any:
-        """Return it as an `xarray.Dataset`."""
+        """Return the map as an `xarray.Dataset`."""
         xarray = need("xarray", "writing a map")
         values = {
             name: (("latitude", "longitude"), array, {"units": FIGURES[name][0], "long_name": FIGURES[name][1]})
@@ -216,23 +217,23 @@ def wind_map(
     fresh: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> WindMap:
-    """Work out a map, block by block, into a folder; what is there is not done again.
+    """Compute a map, block by block, in a folder; finished blocks are not computed again.
 
     Parameters
     ----------
     paths
-        Files of wind on a grid: ERA5 on pressure or model levels, and of the ground.
+        Files of wind on a grid (ERA5 on pressure or model levels) and of the ground.
     executors
-        Who does the work: functions that start an executor, each a lane of its own, which is started again where a
-        worker died. Default: this process.
+        Functions that each start an executor. An executor is started again if one of its workers dies. Default: this
+        process.
     at_once
-        Blocks that each of them is given at a time.
+        Number of blocks that each executor gets at a time.
     side
-        Points of a block along each axis; by default as many as take `BLOCK_BYTES` of wind.
+        Number of points of a block along each axis; default: as many as need `BLOCK_BYTES` of wind.
     fresh
-        Remove what is there first.
+        Whether to remove the results in the folder first.
     progress
-        Called with the number of blocks done, and of all.
+        Function that is called with the number of blocks done and the total.
     """
     folder = Path(out)
     check_writable(folder)
@@ -416,7 +417,7 @@ def _need_for(form: Format) -> None:
 
 
 def write_map(found: WindMap, form: Format = "netcdf") -> Path:
-    """Write the map beside its blocks, `map.nc` or `map.zarr`; returns where."""
+    """Write the map next to its blocks, as `map.nc` or `map.zarr`, and return the path."""
     data = found.dataset()
     _need_for(form)
     if form == "zarr":
@@ -440,7 +441,7 @@ def side_by_side(longitudes: Array) -> tuple[Array, NDArray[np.int64]]:
 
 
 def draw_map(found: WindMap) -> Path:
-    """Draw the map, `map.png`; returns where. Needs the extra [plot]."""
+    """Draw the map as `map.png`, and return the path. Needs the extra [plot]."""
     matplotlib = need("matplotlib", "the picture of a map", "plot")
     from matplotlib.figure import Figure
 

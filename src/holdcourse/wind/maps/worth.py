@@ -1,14 +1,15 @@
-"""What one place is worth: its best fixed altitude, what control gains above it, and how sure that is.
+"""What altitude control is worth at a place: its best fixed altitude, the gain above it, and how certain that is.
 
-The record is cut into thirds. Each third is flown by the compiled twin of `wind-planner` with a climate and a fixed
-altitude that were chosen on the other two, once for each caution, and compared with staying at that altitude. Which
-caution counts in a third is chosen on the other two as well, by the rule of the policy: the usual one, unless another
-clearly made more. So no third is flown with what its own wind taught, and no place shows the best of several attempts.
-What lies next to a third is a part of the others, though: hours at its edges are alike, and thirds of less than a year
-may see other seasons. A gain may be a little better or worse than that of a machine which knows only its past.
+The record is divided into thirds. Each third is flown by the compiled version of `wind-planner`, with a climate and a
+fixed altitude that were chosen on the other two thirds, once for each caution, and compared with staying at that
+altitude. The caution that counts in a third is also chosen on the other two, by the rule of the policy: the usual
+caution, unless another one clearly made more energy. So no third is flown with what its own wind taught, and no place
+shows the best of several attempts. But hours at the borders of thirds are alike, and thirds of less than a year may see
+other seasons. So a gain may be slightly better or worse than that of a machine that knows only its past.
 
-**P90** of the gain is what the mean of a year to come exceeds with 90 %, by how weeks differed: Student's distribution,
-wider where neighbouring weeks are alike. It knows of no year but those of the record.
+**P90** of the gain is the gain that the mean of a future year exceeds with a probability of 90 %. It is estimated from
+the differences between weeks, with Student's distribution, and is wider if neighbouring weeks are alike. It knows no
+years outside the record.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ FULL_WEEK = 0.75  # share of its hours that a week needs to count
 
 @dataclass(frozen=True)
 class Worth:
-    """What a place is worth; NaN where the record is too short to tell.
+    """Worth of altitude control at a place; NaN if the record is too short to tell.
 
     Attributes
     ----------
     best_altitude
-        The fixed altitude that makes most over the whole record, m.
+        Fixed altitude with the most energy over the whole record, m.
     fixed_energy
-        What a fixed altitude, chosen on other parts of the record, makes in a year, kWh.
+        Energy per year of a fixed altitude that was chosen on other parts of the record, kWh.
     gain
-        Net energy of control above that, percent of it.
+        Additional net energy of control, in percent of `fixed_energy`.
     gain_p90
-        What the gain of a year to come exceeds with 90 %, percent.
+        Gain that a future year exceeds with a probability of 90 %, in percent.
     moves_per_day
-        How often the planner moves.
+        Number of moves of the planner per day.
     coverage
         Share of the record's hours that were flown.
     """
@@ -74,7 +75,7 @@ class _Flown:
 
 
 def worth_of(world: WindWorld) -> Worth:
-    """Return what a place with this wind is worth; gaps of the record are steps in `world.time`."""
+    """Compute the worth of a place with this wind; gaps of the record are steps in `world.time`."""
     times, speed, step = world.moments, world.speed, world.step_hours
     best = float(world.altitudes[best_altitude(world, speed)])
     thirds = _thirds(world)

@@ -1,31 +1,32 @@
-r"""What is usual of the wind: learned from its history, or, where there is none, true nearly everywhere.
+r"""The usual wind of a site and its variations, learned from a history; or a general climate that nearly fits any site.
 
 ============  ==============================================================================================  ========
 symbol        meaning                                                                                         shape
 ============  ==============================================================================================  ========
 t, n, r       times of the history, altitudes, modes
 c(h)          usual wind at hour h since 1970: a mean, waves of a day and its parts, and a wave of a year     (n,)
-a             anomalies, wind less what is usual                                                              (t, n)
+a             anomalies: wind less usual wind                                                                 (t, n)
 u_j           modes: eigenvectors of the covariance of the anomalies                                          (n,)
 lambda_j      variance of the anomalies along a mode
-tau_j         hours in which a mode forgets: its correlation after s hours is exp(-s / tau_j)
-o             what the usual wind may be off by; it stays, and is learned while flying                        (n,)
+tau_j         time scale of a mode: its correlation after s hours is exp(-s / tau_j)
+o             constant error of the usual wind, learned while flying                                          (n,)
 ============  ==============================================================================================  ========
 
 As a Gaussian process the wind is :math:`c(h) + o + \sum_j u_j s_j(h)` with independent Ornstein-Uhlenbeck processes
-:math:`s_j` of variance :math:`\lambda_j`. That is a kernel over altitudes and time which is filtered exactly, whatever
-hours are missing.
+:math:`s_j` of variance :math:`\lambda_j`. This is a kernel over altitudes and time; the filter for it is exact
+even if hours are missing.
 
-**Without history** (`general_climate`): what holds nearly everywhere, in numbers that need not be right. The wind grows
-with height by a power law until it levels off, and may be off by a profile that stays (the site). Around it, the
-strength of the wind changes over two days, with a height profile that hardly ever changes; and the shape of the profile
-by a metre per second or so over some hours (fronts, stability).
+**Without history** (`general_climate`): rough values that fit nearly any site. The wind grows with height by a power
+law until it levels off, plus a constant profile of errors (the site). Around this profile, the strength of the wind
+changes over two days, with nearly the same height profile; and the shape of the profile changes by about a metre per
+second over some hours (fronts, stability).
 
-**With a history** (`learn_climate`): what is usual at each hour, and how what is unusual spreads and lasts. How many
-waves of the day, and whether one of the year, is decided by leaving out a tenth of the history at a time and predicting
-it from the rest. A short history says little, and one of a season little about the others: so it is taken together with
-the general climate, as if that had been seen for some weeks, and the mean profile keeps an error, smaller the longer
-the history, that is learned while flying. See docs/theory/wind-in-time.md for what else was tried.
+**With a history** (`learn_climate`): the usual wind at each hour, and how anomalies spread over altitudes and last. The
+number of waves of the day, and whether there is a wave of the year, are chosen by leaving out a tenth of the history at
+a time and predicting it from the rest. A short history says little, and one season says little about the others. So the
+history is combined with the general climate, as if that had been observed for some weeks. The mean profile keeps an
+error that is learned while flying; the longer the history, the smaller it is. See docs/theory/wind-in-time.md for what
+else was tried.
 """
 
 from __future__ import annotations
@@ -60,24 +61,24 @@ CORRELATIONS = (0.05, 0.9995)  # over an hour; what lies outside is chance
 
 @dataclass(frozen=True, eq=False)
 class Climate:
-    """What is usual, and how the unusual behaves; see the table of the module.
+    """The usual wind, and the anomalies around it; `holdcourse.wind.policy.climate` explains the symbols.
 
     Attributes
     ----------
     altitudes
-        In metres, (n,).
+        Altitudes in metres, (n,).
     waves
-        How many waves of the day and of the year the usual wind has.
+        Number of waves of the day and of the year in the usual wind.
     usual
-        Their coefficients, (1 + 2 * waves, n), m/s.
+        Coefficients of the usual wind, (1 + 2 * waves, n), m/s.
     modes, variances, time_scales
-        Unit vectors (n, r), (r,) in (m/s)^2, (r,) in hours.
+        Modes of the anomalies: unit vectors (n, r), variances (r,) in (m/s)^2, and time scales (r,) in hours.
     unexplained
-        Deviation of the wind that no mode explains, m/s.
+        Standard deviation of the wind that no mode explains, m/s.
     period
-        First and last hour of the history, since 1970; the same hour twice where there is none.
+        First and last hour of the history, since 1970; the same hour twice if there is no history.
     offsets, offset_variances
-        What the usual wind may be off by: unit vectors (n, m), and (m,) in (m/s)^2; by default nothing.
+        Possible constant errors of the usual wind: unit vectors (n, m), and variances (m,) in (m/s)^2; default: none.
     """
 
     altitudes: Array
@@ -119,17 +120,17 @@ class Climate:
 
     @property
     def states(self) -> tuple[Array, Array, Array]:
-        """What is filtered, first what stays: vectors (n, k), variances (k,), hours that each lasts (k,)."""
+        """States of the filter, constant ones first: vectors (n, k), variances (k,), time scales in hours (k,)."""
         hours = np.concatenate([np.full(len(self.offset_variances), np.inf), self.time_scales])
         variances = np.concatenate([self.offset_variances, self.variances])
         return np.ascontiguousarray(np.hstack([self.offsets, self.modes])), variances, hours
 
     def posterior(self, problem: hc.Problem) -> hc.Posterior:
-        """Return what is believed of the anomalies before the first measurement; contexts are hours since 1970."""
+        """Return the posterior of the anomalies before the first measurement; contexts are hours since 1970."""
         return hc.posterior(problem, self.kernel, noise_std=self.unexplained, method="temporal")
 
     def describe(self) -> dict[str, Any]:
-        """Return what was learned, in JSON values."""
+        """Return what was learned in JSON values."""
         begin, end = (str(np.datetime64(int(hour * 3600), "s").astype("datetime64[h]")) for hour in self.period)
         return {
             "from": begin,
@@ -143,7 +144,7 @@ class Climate:
         }
 
     def to_data(self) -> dict[str, Any]:
-        """Return all that was learned in JSON values, from which an equal one is read."""
+        """Return everything that was learned in JSON values, from which an equal climate can be made."""
         learned = {part.name: np.asarray(getattr(self, part.name)).tolist() for part in fields(self)}
         return {"wind": "climate"} | {name: value for name, value in learned.items() if name not in self._absent}
 
@@ -178,12 +179,12 @@ class Climate:
 
 
 def learn_climate(hours: Array, speed: Array, altitudes: Array) -> Climate:
-    """Learn a climate from past profiles of the wind, the less of them the nearer to `general_climate`.
+    """Learn a climate from past profiles of the wind; with few profiles it stays near `general_climate`.
 
     Parameters
     ----------
     hours
-        When each was measured, in hours since 1970, ascending; hours may be missing. (t,)
+        Time of each profile in hours since 1970, ascending, (t,); hours may be missing.
     speed
         m/s, (t, n).
     altitudes
@@ -357,7 +358,7 @@ GAUGE = 0.3  # m/s, deviation of a measurement from an hour's mean
 
 
 def general_climate(altitudes: Array, mean: float = GENERAL_MEAN) -> Climate:
-    """Return the climate of a site that nothing is known of, with this wind speed (m/s) in the middle of its altitudes.
+    """Return the climate of an unknown site; `mean` is the wind speed (m/s) in the middle of its altitudes.
 
     >>> general_climate(np.array([50.0, 100.0, 200.0])).time_scales.tolist()  # hours: of the strength, and of shapes
     [50.0, 5.0, 5.0, 5.0]

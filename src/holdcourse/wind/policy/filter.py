@@ -1,4 +1,4 @@
-r"""The wind filter as a cost model: from wind measured where the machine is to the energy expected everywhere.
+r"""The wind filter as a cost model: from the wind at the machine to the expected energy at every altitude.
 
 The wind is what is usual plus a Gaussian process in time: `Candidates`, of which one leads. What a rule sees is the
 expected energy through the power curve, by Gauss-Hermite quadrature of
@@ -8,10 +8,10 @@ expected energy through the power curve, by Gauss-Hermite quadrature of
 less than the largest one of the hour. The power curve bends, so this is not the power of the expected wind: where it is
 convex (weak wind) variance is worth something, near rated speed it costs.
 
-**Numerical weather forecasts** come in as an `hc.Outlook`. Their mean squared error s^2 at each lead is watched where
-it was measured; the trust in a lead is the share of the filter's own variance v that they would remove,
-max(0, 1 - s^2/v), and the mean moves that far from the filter's prediction to the forecast. A forecast that was no
-better than the filter is ignored.
+**Numerical weather forecasts** arrive as an `hc.Outlook`. The filter estimates their mean squared error s^2 at each
+lead from its measurements. The trust in a lead is the share of the filter's own variance v that the forecast would
+remove, max(0, 1 - s^2/v), and the mean moves by that share from the filter's prediction to the forecast. A forecast
+that was no better than the filter is ignored.
 
 **What an altitude is worth** in the long run, energy a round, begins with what the history made there and goes on as a
 mean over all rounds, with the energy that the filter expects of each altitude in every round flown. Each climate has
@@ -81,23 +81,23 @@ class WindModel(Protocol):
 
 
 class ExpectedEnergy:
-    """Expected energy that an altitude makes less than the best one of the hour, kWh.
+    """Cost model of altitudes: the expected energy of the best altitude of the hour less that of each altitude, kWh.
 
     Parameters
     ----------
     wind
-        What is believed of the wind: usual wind and anomalies.
+        Model of the wind: usual wind and anomalies.
     problem
         The altitudes.
     curve
         The machine.
     scale
-        Energy of one round per unit of power: hours of a round times rho.
+        Energy of one round per unit of power: length of a round in hours times rho.
     worth, known
         Energy of a round at each altitude in the long run, as believed at first, in each climate of the wind, (c, n),
         and how many rounds that comes from, (c,). None: a plan may end anywhere.
     interval
-        Hours of a round.
+        Length of a round in hours.
     """
 
     needs_costs = False
@@ -130,7 +130,7 @@ class ExpectedEnergy:
         self._described = None if self._worth is None else [*self._worth.ravel().tolist(), *self._known.tolist()]
 
     def settled_costs(self) -> Array:
-        """Return the energy that settling at each altitude after a plan would make less than at the best one, (n,)."""
+        """Return the energy that is lost by settling at each altitude after a plan instead of the best one, (n,)."""
         if self._worth is None:
             return np.zeros(self.problem.n)
         return settled_energy(self._worth[self._climate], self._known[self._climate], self.interval)
@@ -141,7 +141,7 @@ class ExpectedEnergy:
 
     @property
     def notice(self) -> str:
-        """What people should know of what was found out while flying; empty where there is nothing."""
+        """Notice for people about what was found while flying; empty if there is nothing."""
         return self.posterior.notice if isinstance(self.posterior, CandidateFilter) else ""
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
@@ -197,7 +197,7 @@ class ExpectedEnergy:
         return squares, counts
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Take in the wind speed measured at an altitude; hours may be missing, but never go back."""
+        """Learn the wind speed measured at an altitude; hours may be missing, but never go back."""
         self.problem.check_action(action)
         self.posterior.predict(context)  # refuses a context that is no time, or one that has passed
         hour = float(np.reshape(context, -1)[0])
@@ -232,14 +232,14 @@ class ExpectedEnergy:
         return forecast_rows(said, self.problem.actions[:, 0], now, interval)
 
     def price(self) -> Callable[[float], float]:
-        """Say what a round with some wind cost: the energy made, with a minus."""
+        """Return the function from a wind speed to the cost of its round: minus the energy made."""
         return EnergyCosts(self.curve, self.scale).cost_of
 
     def new_episode(self) -> None:
         """Change nothing: the wind goes on from one episode to the next."""
 
     def in_lockstep(self, count: int) -> Any:
-        """Make so many like this one, to be asked together; None: filters of earlier versions are asked one by one."""
+        """Make copies that are computed together; None for filters of earlier versions, which cannot be."""
         if self._worth is None or not isinstance(self.posterior, CandidateFilter):
             return None
         from holdcourse.wind.policy.lockstep import WindsTogether  # compiled code that only a fleet needs

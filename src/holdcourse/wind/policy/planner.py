@@ -1,18 +1,19 @@
-"""The policy that we would fly, `wind-planner`: a wind filter, a plan on its predictions, caution chosen on history.
+"""The policy that we would fly, `wind-planner`: a wind filter, a plan on its predictions, and a caution.
 
-**The wind** is that of `Candidates`: a climate learned from the history beside what holds at any site, or that alone
-where there is no history, or one of less than six weeks, in which the weather of some days passes for the site.
+**The wind model** is that of `Candidates`: a climate learned from the history, next to the climate that holds at any
+site. Without a history, or with one of less than six weeks, which would take the weather of some days for the site, it
+is the general climate alone.
 
-**The plan** ends where it pays to settle by what every altitude is worth in the long run: what it made in the history,
-and what it is believed to have made since. So it leaves for what pays the whole way within the plan, and where the
-history was short or of another season, the altitude that it comes back to changes as more is known.
+**The plan** ends where it pays to settle in the long run, according to the energy that every altitude made in the
+history and is estimated to have made since. So the machine leaves for an altitude that pays for the whole trip within
+the plan. If the history was short or of another season, the altitude to which it returns changes as more is known.
 
-**Caution**, how many times its cost a move must be expected to earn, is 1, unless replaying the policy over thirds of
-the history, each with a climate learned from the other two, speaks for another one by more than two standard errors
-over the stretches replayed. The replay flies with the machine's own curve.
+**Caution** is the factor by which the expected gain of a move must exceed its cost. It is 1, unless a replay of the
+policy over thirds of the history, each with a climate learned from the other two, supports another value by more than
+two standard errors over the periods replayed. The replay uses the machine's own curve.
 
-All lengths are hours, whatever the step of the data. Data finer than an hour are replayed as means of hours, where the
-same caution is found in a thirtieth of the time.
+All lengths are hours, whatever the step of the data. Data finer than an hour are replayed as hourly means, which gives
+the same caution in a thirtieth of the time.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ SAMPLED = 400  # hours at which the usual wind is asked, to average over
 
 
 def wind_planner(setting: Setting) -> hc.Policy:
-    """Return the policy for a setting; contexts are hours since 1970."""
+    """Make `wind-planner` for a setting; its contexts are hours since 1970."""
     world, past = setting.world, setting.past
     times = None if past is None else past.moments
     if past is None or times is None or len(times) * _step(times) < GENERAL_HOURS:
@@ -171,7 +172,7 @@ def planned(
     wind, curve
         As `to_data` of `Candidates`, or of the winds of earlier versions, and of the machine's power curve, gave them.
     scale
-        Energy of one round per unit of power: hours of a round times rho.
+        Energy of one round per unit of power: length of a round in hours times rho.
     interval, horizon, caution
         As in `Lookahead`.
     worth, known
@@ -257,7 +258,7 @@ class Trial:
 
 
 def choose_caution(world: WindWorld, hours: Array, speed: Array) -> Trial:
-    """Replay the policy over the past, (t,) and (t, n), with each caution, and take the one that clearly makes most."""
+    """Replay the policy over the past, (t,) and (t, n), with each caution, and choose the clearly best one."""
     hours, speed = _hourly(hours, speed)
     step = _step(hours)
     edges = np.linspace(0, len(hours), FOLDS + 1).astype(int)

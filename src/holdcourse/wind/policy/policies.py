@@ -137,9 +137,9 @@ def register(
     Parameters
     ----------
     context
-        What the policy is shown: the hour of the day, as in the paper, or the time in hours since 1970.
+        Context of the policy: the "hour" of the day, as in the paper, or the "time" in hours since 1970.
     on_request
-        Fly the policy only if a plan names it.
+        Whether the policy is flown only if a plan names it.
     """
 
     def add(maker: Maker) -> Maker:

@@ -208,11 +208,11 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
     Parameters
     ----------
     results
-        One per site; they share one page and one pair of tables.
+        Results, one for each site; they share one page and one pair of tables.
     folder
-        Made if it does not exist; files of an earlier report in it are replaced.
+        Folder of the report, created if necessary; files of an earlier report in it are replaced.
     pictures
-        Draw PNG files too. Raises `MissingExtra` before anything is written if they cannot be drawn.
+        Whether to draw PNG files too. If they cannot be drawn, `MissingExtra` is raised before anything is written.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""A frozen family of plants: hourly rounds, four weeks after two weeks of operators' history, no Gaussian processes.
+"""A frozen family of plants: hourly rounds, two weeks of operators' history and then four weeks; no Gaussian processes.
 
-The landscapes are plain physics (`machines`), the contexts days and weeks (`weather`), the readings noisy, late, wrong
-or missing as the plant's sensor is. `PLANTS` names them; a case follows from the plant and a seed. Published tables
-have the seeds `PUBLIC_SEEDS`; take others, from 1000 on, to tune.
+Costs follow from plain physics (`machines`), contexts from days and weeks (`weather`), and readings are noisy, late,
+wrong or missing, depending on the plant's sensor. `PLANTS` lists the plants by name; a plant and a seed determine a
+case. Published tables use the seeds `PUBLIC_SEEDS`; for tuning, use others, from 1000 on.
 
 Examples
 --------

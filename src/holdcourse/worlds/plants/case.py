@@ -37,18 +37,18 @@ LIKELY_INCUMBENTS = 3  # settings among which the incumbent is drawn
 
 @dataclass(frozen=True)
 class Sensor:
-    """How a plant is measured.
+    """Sensor of a plant: how its cost is measured.
 
     Attributes
     ----------
     noise
-        Deviation of a reading, as a share of the cost; readings stay positive, and right in the mean.
+        Standard deviation of a reading, as a share of the cost; readings stay positive, and their mean is right.
     spread
-        Deviation of a reading, as a share of the range of costs, in the place of `noise`.
+        Standard deviation of a reading, as a share of the range of costs, instead of `noise`.
     spikes
-        Share of hours that really cost `SPIKE` times as much; expected costs include them.
+        Share of hours whose true cost is `SPIKE` times as high; expected costs include them.
     wrong
-        Share of readings that are wrong by a factor of about ten, two of three upwards.
+        Share of readings that are wrong by a factor of about ten, two thirds of them too high.
     missing
         Share of hours without a reading.
     delay
@@ -68,7 +68,7 @@ SPIKE = 5.0
 
 @dataclass(frozen=True)
 class Factor:
-    """A number of the context: its name, its unit, and where operators would draw the lines of a table."""
+    """A number of the context: its name, its unit, and the bounds of the bins in an operator's table."""
 
     name: str
     unit: str
@@ -77,28 +77,28 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Plant:
-    """A kind of plant; `case` makes one of them.
+    """A kind of plant; `case` makes one plant of this kind.
 
     Attributes
     ----------
     name, sentence
-        What it is called, and what it is.
+        Name of the plant, and a description.
     unit
         Unit of its costs, per hour.
     settings
-        What can be set.
+        Settings of the plant.
     scale, fixed_cost
-        What moving costs: per unit of each setting, and for every move.
+        Costs of moving: per unit of each setting, and for every move.
     factors
-        What is known before a decision.
+        Numbers of the context, which are known before a decision.
     weather, machine
-        How contexts follow each other, and what an hour costs; see the modules of these names.
+        Functions for the sequence of contexts and for the cost of an hour; see the modules with these names.
     sensor
-        How it is measured.
+        Sensor that measures the cost.
     excess
-        By how much the incumbent costs more than the best fixed setting of the history, roughly.
+        Approximate share by which the incumbent costs more than the best fixed setting of the history.
     cautious
-        For each setting, the side to which operators err: 1 upwards, -1 downwards, 0 any.
+        For each setting, the side on which operators are cautious: 1 upwards, -1 downwards, 0 either.
     overrides
         Share of rounds in which operators apply a setting of their own.
     """
@@ -124,11 +124,11 @@ class Plant:
 
     @property
     def edges(self) -> tuple[tuple[float, ...], ...]:
-        """Where operators would draw the lines of a table, for each number of the context."""
+        """Bounds of the bins in an operator's table, for each number of the context."""
         return tuple(factor.edges for factor in self.factors)
 
     def case(self, seed: int, rounds: int = ROUNDS) -> PlantCase:
-        """The case of this seed; with fewer rounds, the beginning of it."""
+        """Return the case of this seed; with fewer rounds, its beginning."""
         seed = checked_seed(seed)
         if not (is_whole(rounds) and 1 <= rounds <= ROUNDS):
             raise InvalidInput(f"a plant has 1 to {ROUNDS} rounds, got {rounds!r}")
@@ -186,7 +186,7 @@ class Plant:
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """What the sensor makes of the cost of each hour, history included; shape (HISTORY + ROUNDS,) each."""
+    """Effects of the sensor on the cost of each hour, history included; shape (HISTORY + ROUNDS,) each."""
 
     factor: Array
     added: Array
@@ -213,16 +213,16 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class PlantCase:
-    """One plant with its four weeks; rounds count from 0, hourly.
+    """One plant and its four weeks, in hourly rounds counted from 0.
 
     Attributes
     ----------
     plant, seed
-        What everything follows from.
+        Kind of plant and seed, which determine everything else.
     start
-        The incumbent: the setting before the first round.
+        Incumbent, the setting before the first round, by its index.
     overrides
-        Rounds in which operators apply a setting of their own, and which.
+        Settings that operators apply on their own, by round.
     """
 
     plant: Plant
@@ -240,17 +240,17 @@ class PlantCase:
 
     @property
     def delay(self) -> int:
-        """Rounds between a decision and its reading; 0: it is there before the next decision."""
+        """Number of rounds between a decision and its reading; 0 if the reading arrives before the next decision."""
         return self.plant.sensor.delay
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are."""
+        """Number of rounds."""
         return len(self.all_costs) - HISTORY
 
     @property
     def contexts(self) -> Array:
-        """What is known before each decision, shape (T, d)."""
+        """Context of each round, shape (T, d)."""
         return self.all_contexts[HISTORY:]
 
     @property
@@ -259,7 +259,7 @@ class PlantCase:
         return self.all_costs[HISTORY:]
 
     def reading(self, round: int, action: int) -> float | None:  # noqa: A002 - the word of the field
-        """What the sensor says of a round at a setting; None where it says nothing."""
+        """Return the sensor's reading of a round at a setting; None if there is none."""
         if not (is_whole(round) and 0 <= round < self.rounds):
             raise InvalidInput(f"the rounds of this case are 0 to {self.rounds - 1}, got {round!r}")
         self.problem.check_action(action)
@@ -310,7 +310,7 @@ class PlantCase:
         return self.held(self.start)
 
     def held(self, action: int) -> PricedPath:
-        """What holding a setting comes to."""
+        """Return the bill of holding a setting."""
         self.problem.check_action(action)
         actions = [self.overrides.get(t, action) for t in range(self.rounds)]
         return price_path(actions, self.costs, self.problem, self.start)

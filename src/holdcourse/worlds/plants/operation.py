@@ -29,13 +29,13 @@ class PlantRun:
     Attributes
     ----------
     policy
-        Its name.
+        Name of the policy.
     case
-        Where it ran.
+        Plant on which it ran.
     actions
-        The settings that were applied, by the policy or by operators.
+        Settings that were applied, by the policy or by operators.
     service, movement
-        What each round cost by the true expected costs; movement includes the move from the incumbent.
+        True expected cost and movement cost of each round; movement includes the move from the incumbent.
     """
 
     policy: str
@@ -46,11 +46,11 @@ class PlantRun:
 
     @property
     def bill(self) -> float:
-        """Everything that was paid."""
+        """Sum of all costs, movement included."""
         return self.bill_of(slice(None))
 
     def bill_of(self, rounds: slice) -> float:
-        """What was paid in some of the rounds, movement included."""
+        """Return the costs of some of the rounds, movement included."""
         return float(self.service[rounds].sum() + self.movement[rounds].sum())
 
     def __repr__(self) -> str:
@@ -61,9 +61,9 @@ class PlantRun:
 def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
     """Run a policy on a plant for its four weeks. The policy itself is not changed and can be run again.
 
-    In each round the policy is asked; where operators step in, their setting is applied instead, the policy goes on
-    from there and learns under what was applied. The reading of a round is told `case.delay` rounds later, before the
-    next decision; one that is missing is never told.
+    In each round the policy is asked. If operators step in, their setting is applied instead; the policy continues from
+    there and learns the reading for that setting. The reading of a round is told `case.delay` rounds later, before the
+    next decision; a missing reading is never told.
 
     Parameters
     ----------

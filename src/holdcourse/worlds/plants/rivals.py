@@ -167,17 +167,17 @@ class TableCosts:
 
 
 def stay(problem: Problem, start: int) -> Policy:
-    """The incumbent for ever; moved away by others, it goes back."""
+    """Always run the incumbent; if others move the machine away, move back."""
     return _named("stay", fixed_at(problem, setting_index=start))
 
 
 def fixed_on_history(problem: Problem, history: History) -> Policy:
-    """The setting of least mean in the history, for ever."""
+    """Always run the setting with the lowest mean cost in the history."""
     return _named("fixed", fixed(problem, history))
 
 
 def operators(problem: Problem, start: int) -> Policy:
-    """The operators' own rule: the incumbent, with their excursions."""
+    """Follow the operators' own rule: run the incumbent, and try settings nearby now and then."""
     problem.check_action(start)
     nothing = KnownCosts(problem, Nothing(problem.n))
     return Policy("operators", Excursions(problem, int(start)), nothing, problem, ("operators", {"start": int(start)}))
@@ -186,7 +186,7 @@ def operators(problem: Problem, start: int) -> Policy:
 def table(
     problem: Problem, edges: Sequence[Sequence[float]], history: History | None = None, *, rounds: float = 6.0
 ) -> Policy:
-    """A table per bin of the contexts, with hysteresis: a move must earn what it costs within `rounds`."""
+    """Follow a table of past measurements for each bin of the contexts; a move must pay off within `rounds`."""
     if not (is_finite(rounds) and rounds > 0):
         raise InvalidInput(f"rounds must be positive, got {rounds!r}")
     costs = TableCosts(problem, edges, history)
