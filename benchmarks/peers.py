@@ -146,7 +146,7 @@ def improvement(model: SingleTaskGP, candidates: torch.Tensor) -> torch.Tensor:
     return ExpectedImprovement(model, best_f=best)(candidates[:, None])
 
 
-# -- rules that look at the way ----------------------------------------------------------------------------------------
+# -- rules that look at the move ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

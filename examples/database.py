@@ -26,5 +26,5 @@ def latency(knobs: dict[str, float], load: float) -> float:
 
 
 def careful(problem: hc.Problem, patience: float, **learning: Any) -> hc.Policy:
-    """Weighs the way more than it costs: a policy that a user might try."""
+    """Weighs a move more than it costs: a policy that a user might try."""
     return hc.proximal_lcb(problem, weight=patience, **learning)

@@ -3,7 +3,7 @@ A policy of your own, against ours
 ==================================
 
 For years your machine has followed a rule of thumb: "stay until the regret of not being elsewhere has paid for the
-way". You would like to let it learn the costs, run it in a controller, and know how good it is. A rule is a class with
+move". You would like to let it learn the costs, run it in a controller, and know how good it is. A rule is a class with
 `begin`, `step` and `describe`, a policy is a rule times a cost model, and `check_policy` says if it keeps our promises.
 """
 
@@ -22,7 +22,7 @@ OTHERS = ((hc.gp_md, "#009E73"), (hc.recommended, "#0072B2"))
 
 
 @dataclass(frozen=True, eq=False)
-class PaidForTheWay:
+class PaidForTheMove:
     """Go where the regret of not being there exceeds `patience` times the cost of moving; then forget it."""
 
     problem: hc.Problem
@@ -47,14 +47,14 @@ class PaidForTheWay:
 
     def describe(self) -> dict[str, object]:
         """What makes two such rules equal."""
-        return {"rule": "PaidForTheWay", "patience": self.patience}
+        return {"rule": "PaidForTheMove", "patience": self.patience}
 
 
 def main() -> plt.Figure:
     world = hc.SyntheticWorld.sample(seed=2, grid=(25,), contexts=10, rho=0.6)
     beliefs = {name: getattr(world, name) for name in ("kernel", "noise_std", "prior_mean", "contexts")}
     learned = hc.cgp_lcb(world.problem, **beliefs).costs  # lower bounds of a Gaussian process
-    own = [hc.Policy("own rule", PaidForTheWay(world.problem, p), learned, world.problem) for p in PATIENCE]
+    own = [hc.Policy("own rule", PaidForTheMove(world.problem, p), learned, world.problem) for p in PATIENCE]
     walks = [world.context_sequence("walk", ROUNDS, seed) for seed in range(WALKS)]
     hc.testing.check_policy(lambda: own[3], walks[0][:20])
     policies = [*own, *(make(world.problem, **beliefs) for make, _ in OTHERS)]

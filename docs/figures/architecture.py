@@ -1,4 +1,4 @@
-"""Draw the way of the data for docs/architecture.md. Boxes carry their own ground: legible on light and dark pages."""
+"""Draw how the data flow, for docs/architecture.md. Boxes carry their own ground: legible on light and dark pages."""
 
 from __future__ import annotations
 
