@@ -254,12 +254,16 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         console.print(f"[bold]look:[/] {escape(remark)}", soft_wrap=True)
     for note in values["notes"]:
         console.print(f"- {escape(note)}", soft_wrap=True, style="dim")
-    if found.settings and found.costs and found.contexts:
+    if found.settings or found.costs:
         time = f" --time {_quoted(','.join(found.time))}" if found.time else ""
-        context = _quoted(", ".join(found.contexts[:2]))
-        asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} --context {context}"
+        action, cost = (_quoted(names[0]) if names else "COLUMN" for names in (found.settings, found.costs))
+        context = _quoted(", ".join(found.contexts[:2])) if found.contexts else "COLUMN"
+        asked = f"--action {action} --cost {cost} --context {context}"
+        named = any(column.name in found.settings[:1] and column.kind == "names" for column in found.columns)
+        price = "--fixed-cost, what every change costs" if named else "--move-cost, what a change costs"
+        blank = ", fill in the COLUMN that is missing" if "COLUMN" in (action, cost, context) else ""
         console.print(
-            "\nIf these are what they seem, add --move-cost, what a change costs, and run:\n"
+            f"\nIf these are what they seem{blank}, add {price}, and run:\n"
             f"holdcourse backtest --log {_quoted(given)}{escape(time)}{escape(options)} {escape(asked)}",
             soft_wrap=True,
         )
