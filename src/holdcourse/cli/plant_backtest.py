@@ -31,13 +31,14 @@ from holdcourse.backtest.readings import Duplicates, Readings, read_readings
 from holdcourse.backtest.report import write_report
 from holdcourse.backtest.second_process import second_process
 from holdcourse.cli.arguments import (
-    HOW,
     AsJudged,
     Decimal,
     Directed,
+    Duplicated,
     Encoding,
     HeaderLine,
     Json,
+    KeepAll,
     Matrix,
     Missing,
     Save,
@@ -49,6 +50,7 @@ from holdcourse.cli.arguments import (
     Timezone,
     check_out,
     check_save,
+    checked_currency,
     checked_price,
     names_of,
     names_option,
@@ -121,6 +123,7 @@ def backtest_log(
     ] = None,
     dwell: Annotated[str, typer.Option(help="Minimum dwell time in operation: rounds, or '4 h'.")] = "1",
     price: Annotated[float | None, typer.Option(help="Price of one kWh; the results then include money.")] = None,
+    currency: Annotated[str, typer.Option(help="Currency of the price: EUR, NOK.")] = "",
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of every random number in the run.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
@@ -139,13 +142,8 @@ def backtest_log(
     header_line: HeaderLine = None,
     sheet: Sheet = None,
     missing: Missing = None,
-    duplicates: Annotated[
-        str,
-        typer.Option(help="If rows of the same time differ: refuse, first, last or keep.", rich_help_panel=HOW),
-    ] = "refuse",
-    keep_all: Annotated[
-        bool, typer.Option("--keep-all", help="Keep readings that are off by orders of magnitude.", rich_help_panel=HOW)
-    ] = False,
+    duplicates: Duplicated = "refuse",
+    keep_all: KeepAll = False,
 ) -> None:
     """Would it have paid off at your plant? Policies on its own readings.
 
@@ -155,6 +153,7 @@ def backtest_log(
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     check_save(save_policy, as_judged)
+    currency = checked_currency(currency, price)
     with Working("reading"):
         readings = read_readings(
             log,
@@ -177,21 +176,10 @@ def backtest_log(
         )
         if not keep_all:
             readings = readings.believable()
-    history, step = readings.history, readings.step
-    unit = unit or readings.units.get(readings.action, "")
-    cost_unit = cost_unit or readings.units.get(readings.cost, "")
-    paid = MovePrices(_each_round(cost_unit, step), step, checked_price(price), "--price")
-    problem = readings.problem(
-        "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=paid.of(number_or_text(move_cost), "--move-cost"),
-        fixed_cost=paid.of(number_or_text(fixed_cost), "--fixed-cost"),
-        directed=directed,
-        unit=unit,
-        cost_unit=paid.unit,
+    readings, problem = priced_problem(
+        readings, move_cost, fixed_cost, matrix, directed=directed, unit=unit, cost_unit=cost_unit, price=price
     )
-    priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
-    units = {name: each for name, each in ((readings.action, unit), (readings.cost, cost_unit)) if each}
-    readings = replace(readings, units=readings.units | units, notes=(*readings.notes, *paid.notes, *priced))
+    history, step = readings.history, readings.step
     limits = _limits(dwell, max_step, step, problem)
     sources = sources_of(names_of(policies) or POLICIES)
     check_out(out)
@@ -214,6 +202,7 @@ def backtest_log(
             rho=rho,
             seed=seed,
             price=price,
+            currency=currency,
             limits=limits,
             make=make,
             judge=(lambda: beside_them()[0]) if many else None,
@@ -243,6 +232,41 @@ def backtest_log(
     _show(found, title, in_options(readings.notes, COMMAND), [*check.words, *_wrong_lines(check, readings)])
     for words in saved:
         typer.echo(words)
+
+
+def priced_problem(
+    readings: Readings,
+    move_cost: str,
+    fixed_cost: str,
+    matrix: Path | None,
+    *,
+    directed: bool,
+    unit: str,
+    cost_unit: str,
+    price: float | None = None,
+) -> tuple[Readings, Problem]:
+    """Return the settings with what moving costs, as options say it, and the readings with units and what to note."""
+    step = readings.step
+    unit = unit or readings.units.get(readings.action, "")
+    cost_unit = cost_unit or readings.units.get(readings.cost, "")
+    if price is not None and quantity(cost_unit) not in ("energy", "power"):
+        unknown = f"is measured in {cost_unit}" if cost_unit else "has no unit"
+        raise InvalidInput(
+            f"--price is the price of one kWh, but column {readings.cost!r} {unknown}; name its unit with --cost-unit, "
+            "such as kWh, or leave out --price"
+        )
+    paid = MovePrices(_each_round(cost_unit, step), step, checked_price(price), "--price")
+    problem = readings.problem(
+        "euclidean" if matrix is None else Csv.read(matrix).matrix(list(readings.values)),
+        scale=paid.of(number_or_text(move_cost), "--move-cost"),
+        fixed_cost=paid.of(number_or_text(fixed_cost), "--fixed-cost"),
+        directed=directed,
+        unit=unit,
+        cost_unit=paid.unit,
+    )
+    priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
+    units = {name: each for name, each in ((readings.action, unit), (readings.cost, cost_unit)) if each}
+    return replace(readings, units=readings.units | units, notes=(*readings.notes, *paid.notes, *priced)), problem
 
 
 def _limits(dwell: str, max_step: str | None, step: float | None, problem: Problem) -> Limits | None:
