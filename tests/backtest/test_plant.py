@@ -89,7 +89,7 @@ def test_limits_act_as_in_operation(plant, capsys):
         found = json.loads(capsys.readouterr().out)
         moves[dwell] = next(line["movement"] for line in found["policies"] if line["policy"] == "gp-md")
         assert bool(found["limits"]) == (dwell != "1")
-    assert "12 h" in found["limits"]
+    assert "minimum dwell time 12 h" in found["limits"]
     assert moves["12 h"] < moves["1"]
 
 
@@ -407,6 +407,20 @@ def test_named_settings_with_one_price(plant):
 def test_options_that_a_plant_cannot_use(plant, options, message):
     with pytest.raises(InvalidInput, match=message):
         backtest_log(plant, **(COLUMNS | options))
+
+
+def test_power_by_the_quarter_hour_is_shown_as_energy(plant, capsys):
+    lines = plant.read_text().splitlines()
+    begin = np.datetime64("2024-06-01T00:00")
+    times = [str(begin + 15 * np.timedelta64(k, "m")) for k in range(len(lines) - 1)]
+    rows = [f"{when},{line.split(',', 1)[1]}" for when, line in zip(times, lines[1:], strict=True)]
+    plant.write_text("\n".join([lines[0], *rows]))
+    mean = np.mean([float(row.rsplit(",", 1)[1]) for row in rows])
+    backtest_log(plant, **COLUMNS, policies=["stationary"])
+    shown = capsys.readouterr().out
+    assert "Costs in kWh, estimated by a model" in shown
+    done = float(re.search(r"as run +│ +([\d,]+)", shown)[1].replace(",", ""))
+    assert done == pytest.approx(480 / 4 * mean, rel=0.02)
 
 
 def test_a_saving_has_its_currency():

@@ -41,6 +41,12 @@ MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 FEWEST_ROWS = 40  # half of them act, half of them judge
 KWH = {"W": 1e-3, "kW": 1.0, "MW": 1e3, "GW": 1e6, "Wh": 1e-3, "kWh": 1.0, "MWh": 1e3, "GWh": 1e6}
 KWH |= {"J": 1 / 3.6e6, "kJ": 1 / 3600, "MJ": 1 / 3.6, "GJ": 1e3 / 3.6}
+LIMITS = {
+    "min_dwell": "minimum dwell time",
+    "max_step": "largest change at once",
+    "max_step_cost": "most that a move may cost",
+    "max_moves": "number of moves",
+}
 POWER = ("W", "kW", "MW", "GW")
 WEIGHTS = {"recommended": 12.0, "planner": 6.0}  # of a policy's rounds, for the time left
 
@@ -386,7 +392,9 @@ def backtest_plant(
         value=Value.of(problem.cost_unit or None, step_hours, price, currency),
         taken=taken,
         blocks=blocks,
-        limits="" if limits is None else "; ".join(limits.in_words(problem).values()),
+        limits=""
+        if limits is None
+        else "; ".join(f"{LIMITS[k]} {said}" for k, said in limits.in_words(problem).items()),
         readings=table,
         make=make,
     )

@@ -23,6 +23,7 @@ from holdcourse.backtest.plant import (
     AS_RUN,
     POLICIES,
     PlantBacktest,
+    Value,
     backtest_plant,
     in_percent,
     judge_of,
@@ -228,7 +229,9 @@ def backtest_log(
     if as_json:
         typer.echo(json.dumps(data))
         return
-    title = f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(problem)}, estimated by a model"
+    title = (
+        f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(found.value)}, estimated by a model"
+    )
     _show(found, title, in_options(readings.notes, COMMAND), [*check.words, *_wrong_lines(check, readings)])
     for words in saved:
         typer.echo(words)
@@ -292,8 +295,9 @@ def _price_words(problem: Problem) -> str:
     )
 
 
-def _costs_in(problem: Problem) -> str:
-    return f"Costs in {problem.cost_unit}" if problem.cost_unit else "Costs"
+def _costs_in(value: Value) -> str:
+    unit = "kWh" if value.kwh is not None else value.unit
+    return f"Costs in {unit}" if unit else "Costs"
 
 
 def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]) -> None:
@@ -301,10 +305,12 @@ def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]
     table = Table("policy", title=title)
     for heading in ("service", "movement", "total", "saved", "95 % interval"):
         table.add_column(heading, justify="right")
-    largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))
+    scale = found.value.kwh or 1.0  # as in the answer and in the report
+    costs = [[scale * cost for cost in (line.service, line.movement, line.total)] for line in found.lines]
+    largest = max(abs(cost) for row in costs for cost in row)
     digits = max(4, 3 - math.floor(math.log10(largest))) if 0 < largest < 1 else digits_of(largest)
-    for line in found.lines:
-        numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
+    for line, row in zip(found.lines, costs, strict=True):
+        numbers = (f"{cost:,.{digits}f}" for cost in row)
         told = ("+0.0 %", "") if line.policy == AS_RUN else in_percent(line)
         if found.support is not None and not found.support.enough:
             told = "?", "?"  # no number where the readings cannot tell
