@@ -460,8 +460,13 @@ def test_preview_offers_a_setting_by_its_name_and_names_as_contexts(tmp_path):
 
 @pytest.mark.parametrize(
     ("head", "when"),
-    [("date,time", "06/01/2025,{:02}:00 PM"), ("ts", "{}"), ("unix", "1748736{:03}")],
-    ids=["a clock of twelve hours", "a short name", "seconds since 1970"],
+    [
+        ("date,time", "06/01/2025,{:02}:00 PM"),
+        ("Datum,Uhrzeit", "21.06.2025,{:02}:00"),
+        ("ts", "{}"),
+        ("unix", "1748736{:03}"),
+    ],
+    ids=["a clock of twelve hours", "a date with points", "a short name", "seconds since 1970"],
 )
 def test_preview_finds_the_times(tmp_path, head, when):
     shown = [when.format(f"2025-06-01T{k:02}:00" if head == "ts" else k) for k in range(1, 12)]
@@ -469,6 +474,13 @@ def test_preview_finds_the_times(tmp_path, head, when):
     found = preview(plant(tmp_path, f"{head},setting,load,energy_kwh\n{rows}"))
     assert found.time == tuple(head.split(","))
     assert found.columns[-1].unit == "kWh"
+
+
+def test_a_price_of_energy_is_no_cost_and_no_energy(tmp_path):
+    rows = "\n".join(f"{60 + t / 7:.2f},{t % 3},{t / 5:.1f}5" for t in range(40, 0, -1))
+    found = preview(plant(tmp_path, f"price_eur_mwh,setting,bill_eur\n{rows}"))
+    assert (found.costs, found.contexts) == (("bill_eur",), ("price_eur_mwh",))
+    assert [column.unit for column in found.columns] == ["EUR/MWh", None, "EUR"]
 
 
 def test_preview_of_a_row_for_each_sensor(tmp_path):

@@ -36,7 +36,7 @@ RARELY = 5  # rows per setting, on average, in a column that may be the setting
 FAR = 20.0  # interquartile ranges from the quartiles: such a number is told
 STUCK = 48  # readings in a row that do not change, in a column that otherwise does
 COST_WORDS = (
-    *("cost", "power", "energy", "consumption", "price", "fuel", "latency", "response time"),
+    *("cost", "power", "energy", "consumption", "bill", "fuel", "latency", "response time"),
     *("leistung", "verbrauch", "kosten", "effekt", "energi", "énergie", "consommation", "coût", "consumo"),
 )
 COST_UNITS = (

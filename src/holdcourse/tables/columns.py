@@ -60,13 +60,17 @@ class Header(NamedTuple):
 def split_name(header: str) -> Header:
     """Take the unit off a header.
 
-    >>> [tuple(split_name(header)) for header in ("power [kW]", "Outdoor (°C)", "load_kw", "kwh", "load")]
-    [('power', 'kW'), ('Outdoor', '°C'), ('load', 'kW'), ('kwh', 'kWh'), ('load', None)]
+    >>> [tuple(split_name(header)) for header in ("power [kW]", "Outdoor (°C)", "load_kw", "kwh", "steam_t_h")]
+    [('power', 'kW'), ('Outdoor', '°C'), ('load', 'kW'), ('kwh', 'kWh'), ('steam', 't/h')]
     """
     text = header.strip()
     bracket = re.fullmatch(r"(.*?)[\s_]*[\[(]\s*([^\[\]()]{1,20}?)\s*[\])]", text)
     if bracket and bracket[1]:
         return Header(bracket[1].strip(), bracket[2])
+    double = re.fullmatch(r"(.+?)_([a-zA-Z0-9]+)_(?:per_)?([a-zA-Z]+)", text)  # eur_per_mwh, t_h
+    quotient = known_unit(f"{double[2]}/{double[3]}") if double else None
+    if double and quotient:
+        return Header(double[1].strip(), quotient)
     suffix = re.fullmatch(r"(.+?)(?:_|\s+in\s+|,\s*|\s+)(\S+)", text)
     unit = known_unit(suffix[2]) if suffix else None
     if suffix and unit in _SUFFIXES:

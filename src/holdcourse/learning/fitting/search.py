@@ -353,7 +353,9 @@ class Search:
         length = guesses[winner][1]
         if length is not None:
             named[METRIC_LENGTH] = length
-            if informative and len(guesses) > 1 and winner in (0, len(guesses) - 1):
+            apart = self.problem.symmetric_distances[~np.eye(self.problem.n, dtype=bool)]
+            told = informative and np.ptp(apart) > 0  # where all distances are equal, their scale means nothing
+            if told and len(guesses) > 1 and winner in (0, len(guesses) - 1):
                 ends[METRIC_LENGTH] = ("metric", "upper" if winner else "lower")
         fit = Fit(
             kernel=kernel,
