@@ -374,7 +374,7 @@ def test_a_matrix_that_names_its_settings_may_have_any_order(tmp_path, text):
     (tmp_path / "moves.csv").write_text(text)
     found = Csv.read(tmp_path / "moves.csv").matrix(["high", "low", "middle"])
     assert found.tolist() == [[0, 7, 5], [4, 0, 2], [3, 1, 0]]
-    with pytest.raises(InvalidInput, match="but the readings contain high, low, off; name each of these once"):
+    with pytest.raises(InvalidInput, match="but they are high, low, off; name each of these once"):
         Csv.read(tmp_path / "moves.csv").matrix(["high", "low", "off"])
 
 
