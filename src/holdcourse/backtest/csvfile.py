@@ -105,8 +105,8 @@ class Csv:
         for names in (columns, sides):
             if sorted(map(_as_name, names)) != sorted(wanted):
                 raise InvalidInput(
-                    f"{self.path} names the settings {', '.join(names)}, but they are {', '.join(wanted)}; name each of "
-                    "these once"
+                    f"{self.path} names the settings {', '.join(names)}, but they are {', '.join(wanted)}; name each "
+                    "of these once"
                 )
         numbers = replace(self, header=(), cells=cells, lines=self.lines[-len(cells) :]).numbers()
         across, down = list(map(_as_name, columns)), list(map(_as_name, sides))
