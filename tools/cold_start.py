@@ -134,7 +134,7 @@ def by_landscape(done: dict[Task, Paid], kind: str, seeds: range) -> np.ndarray[
     return np.array([[done[Task(kind, seed, process)].ratio for process in PROCESSES] for seed in seeds])
 
 
-HEAD = ["what is known", "cost over the optimum", "beside a known kernel", "runs above staying"]
+HEAD = ["what is known", "cost over the optimum", "compared with a known kernel", "runs above staying"]
 
 
 def table(done: dict[Task, Paid], kinds: Sequence[str], seeds: range) -> list[list[str]]:

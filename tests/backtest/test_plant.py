@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import holdcourse as hc
 from holdcourse.backtest import plant as plant_backtest
+from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.evidence import Interval, Support
 from holdcourse.backtest.plant import AS_RUN, Line, PlantBacktest, Value, backtest_plant, in_percent
 from holdcourse.backtest.readings import read_readings
@@ -87,7 +89,7 @@ def test_limits_act_as_in_operation(plant, capsys):
         found = json.loads(capsys.readouterr().out)
         moves[dwell] = next(line["movement"] for line in found["policies"] if line["policy"] == "gp-md")
         assert bool(found["limits"]) == (dwell != "1")
-    assert "12 h" in found["limits"]
+    assert "minimum dwell time 12 h" in found["limits"]
     assert moves["12 h"] < moves["1"]
 
 
@@ -323,7 +325,7 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
         (
             lambda text: text.replace(",6,", ",low,").replace(",8,", ",mid,").replace(",10,", ",high,"),
             {},
-            "contains names .*give a matrix=",
+            "contains names .*give fixed_cost=, what every change costs, or matrix=",
         ),
         (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few, because policies run in one half"),
         (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
@@ -359,13 +361,86 @@ def test_named_settings_with_a_matrix(plant, tmp_path, capsys):
     assert {line["policy"] for line in found["policies"]} == {"as-run", "fixed", "best-fixed", "clairvoyant", "gp-md"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "low,high,middle\n0,4,2\n7,0,5\n1,3,0\n",
+        "from/to;middle;low;high\nhigh;5;7;0\nmiddle;0;1;3\nlow;2;0;4\n",
+    ],
+    ids=["names above", "names above and beside"],
+)
+def test_a_matrix_that_names_its_settings_may_have_any_order(tmp_path, text):
+    """Settings of a table are sorted by name; a matrix by another order must not be taken for that."""
+    (tmp_path / "moves.csv").write_text(text)
+    found = Csv.read(tmp_path / "moves.csv").matrix(["high", "low", "middle"])
+    assert found.tolist() == [[0, 7, 5], [4, 0, 2], [3, 1, 0]]
+    with pytest.raises(InvalidInput, match="but they are high, low, off; name each of these once"):
+        Csv.read(tmp_path / "moves.csv").matrix(["high", "low", "off"])
+
+
+def test_a_matrix_of_numeric_settings(tmp_path):
+    (tmp_path / "moves.csv").write_text(",8,6.0\n8,0,1\n6.0,2,0\n")
+    assert Csv.read(tmp_path / "moves.csv").matrix([6.0, 8.0]).tolist() == [[0, 2], [1, 0]]
+    (tmp_path / "moves.csv").write_text("0,3\n3,0\n")
+    assert Csv.read(tmp_path / "moves.csv").matrix([6.0, 8.0]).tolist() == [[0, 3], [3, 0]]
+
+
+def test_named_settings_with_one_price(plant):
+    text = plant.read_text()
+    for number, name in (("6", "low"), ("8", "middle"), ("10", "high")):
+        text = text.replace(f",{number},", f",{name},")
+    plant.write_text(text)
+    readings = hc.read_readings(plant, **COLUMNS)
+    problem = readings.problem(fixed_cost="500 Wh per change", cost_unit="kWh")
+    assert problem.distances.tolist() == [[0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"price": 0.1, "cost_unit": "ms"}, "column 'kW' is measured in ms; name its unit with --cost-unit"),
+        ({"currency": "EUR"}, "--currency EUR needs a price of energy; give --price too"),
+        ({"action": "setting, outdoor"}, "action names 2 columns, but only one can be the setting"),
+        ({"move_cost": "0"}, "scale must be positive, got 0.0; if every change costs the same, give fixed_cost="),
+    ],
+)
+def test_options_that_a_plant_cannot_use(plant, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        backtest_log(plant, **(COLUMNS | options))
+
+
+def test_power_by_the_quarter_hour_is_shown_as_energy(plant, capsys):
+    lines = plant.read_text().splitlines()
+    begin = np.datetime64("2024-06-01T00:00")
+    times = [str(begin + 15 * np.timedelta64(k, "m")) for k in range(len(lines) - 1)]
+    rows = [f"{when},{line.split(',', 1)[1]}" for when, line in zip(times, lines[1:], strict=True)]
+    plant.write_text("\n".join([lines[0], *rows]))
+    mean = np.mean([float(row.rsplit(",", 1)[1]) for row in rows])
+    backtest_log(plant, **COLUMNS, policies=["stationary"])
+    shown = capsys.readouterr().out
+    assert "Costs in kWh, estimated by a model" in shown
+    done = float(re.search(r"as run +│ +([\d,]+)", shown)[1].replace(",", ""))
+    assert done == pytest.approx(480 / 4 * mean, rel=0.02)
+
+
+def test_a_saving_has_its_currency():
+    value = Value.of("kWh", None, 0.1, "EUR")
+    assert value.words(40.0, 50.0, 60.0) == "50 kWh (40 to 60), worth 5 EUR (4 to 6)"
+
+
+def test_bins_have_few_digits():
+    table = {"load": range(4), "setting": [16.4213, 17.9, 18.2, 20.361], "kWh": [1.0, 2.0, 3.0, 4.0]}
+    readings = hc.read_readings(table, action="setting", cost="kWh", context="load", bins=4)
+    assert readings.values.tolist() == [16.42, 17.73, 19.05, 20.36]
+
+
 def test_bins_round_continuous_settings(tmp_path, capsys):
     random = np.random.default_rng(0)
     rows = [f"{c:.3f},{a:.4f},{(a - c) ** 2:.4f}" for a, c in random.random((200, 2))]
     path = tmp_path / "log.csv"
     path.write_text("demand,valve,cost\n" + "\n".join(rows) + "\n")
     names = {"action": "valve", "cost": "cost", "context": ["demand"]}
-    with pytest.raises(InvalidInput, match="contains 198 different settings; group them into fewer"):
+    with pytest.raises(InvalidInput, match=r"contains 198 different settings. If it was measured, name the"):
         backtest_log(path, **names)
     backtest_log(path, **names, bins=5, policies=["stationary"])
     assert "200 readings, 5 settings" in capsys.readouterr().out

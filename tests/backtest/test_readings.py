@@ -190,6 +190,23 @@ def test_a_row_of_units_below_the_names(tmp_path):
     assert found.units == {"setting [°C]": "°C", "kW [kW]": "kW", "load [%]": "%"}
 
 
+def test_units_that_we_do_not_know_stand_above_numbers(tmp_path):
+    names, rows = hourly(4).split("\n", 1)
+    path = plant(tmp_path, f"{names}\n,Nm3/h,bar,kW\n{rows}")
+    assert hc.read_readings(path, **NAMES).units == {"load [Nm3/h]": "Nm3/h", "setting [bar]": "bar", "kW [kW]": "kW"}
+    path = plant(tmp_path, f"{names}\n,Nm3/h,lots,much\n{rows}")
+    with pytest.raises(InvalidInput, match="'lots' in column 'setting' is not a number"):
+        hc.read_readings(path, **NAMES)
+
+
+def test_a_meter_is_no_cost(tmp_path):
+    count = "\n".join(f"{t},{t % 5},{6 + t % 2},{100 + 3 * t}" for t in range(150))
+    with pytest.raises(InvalidInput, match="'kWh' only ever rises, as the count of a meter does; add a column"):
+        hc.read_readings(plant(tmp_path, f"t,load,setting,kWh\n{count}"), **(NAMES | {"cost": "kWh"}))
+    found = preview(plant(tmp_path, f"t,load,setting,kWh\n{count}"))
+    assert "kWh" not in found.costs + found.contexts
+
+
 def test_a_number_that_may_stand_for_a_missing_one(tmp_path):
     text = "load,setting,kW\n" + "".join(f"{k},{6 + k % 2},{10 + k}\n" for k in range(9)) + "9,6,-9999\n"
     with pytest.raises(InvalidInput, match=r"line 11: -9999 in column 'kW', 1 times.*missing=-9999.*missing=none"):
@@ -439,6 +456,38 @@ def test_preview_offers_a_setting_by_its_name_and_names_as_contexts(tmp_path):
     found = preview(plant(tmp_path, "Produkt;Last;Sollwert;Leistung\n" + rows))
     assert found.settings == ("Sollwert", "Produkt")
     assert found.contexts == ("Produkt", "Last")
+
+
+@pytest.mark.parametrize(
+    ("head", "when"),
+    [
+        ("date,time", "06/01/2025,{:02}:00 PM"),
+        ("Datum,Uhrzeit", "21.06.2025,{:02}:00"),
+        ("ts", "{}"),
+        ("unix", "1748736{:03}"),
+    ],
+    ids=["a clock of twelve hours", "a date with points", "a short name", "seconds since 1970"],
+)
+def test_preview_finds_the_times(tmp_path, head, when):
+    shown = [when.format(f"2025-06-01T{k:02}:00" if head == "ts" else k) for k in range(1, 12)]
+    rows = "\n".join(f"{text},{k % 3},{k},{20 + k % 4}" for k, text in enumerate(shown))
+    found = preview(plant(tmp_path, f"{head},setting,load,energy_kwh\n{rows}"))
+    assert found.time == tuple(head.split(","))
+    assert found.columns[-1].unit == "kWh"
+
+
+def test_a_price_of_energy_is_no_cost_and_no_energy(tmp_path):
+    rows = "\n".join(f"{60 + t / 7:.2f},{t % 3},{t / 5:.1f}5" for t in range(40, 0, -1))
+    found = preview(plant(tmp_path, f"price_eur_mwh,setting,bill_eur\n{rows}"))
+    assert (found.costs, found.contexts) == (("bill_eur",), ("price_eur_mwh",))
+    assert [column.unit for column in found.columns] == ["EUR/MWh", None, "EUR"]
+
+
+def test_preview_of_a_row_for_each_sensor(tmp_path):
+    rows = "\n".join(f"2025-06-01T{k:02}:00,{tag},{k}.5" for k in range(24) for tag in ("LOAD", "SP", "KWH"))
+    found = preview(plant(tmp_path, f"time,tag,value\n{rows}"))
+    assert found.settings == ()
+    assert any("tag: 3 names, and most times occur that often" in remark for remark in found.remarks)
 
 
 def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path):

@@ -96,6 +96,17 @@ def test_optimum(run, tmp_path):
     assert "4 rounds, 4 actions" in table
 
 
+def test_optimum_reads_a_matrix_by_the_names_of_its_settings(run, tmp_path):
+    (tmp_path / "plant.csv").write_text("A,B\n1,5\n2,1\n5,1\n")
+    found = []
+    for text in ("0,1\n2,0\n", "from,B,A\nB,0,2\nA,1,0\n"):
+        (tmp_path / "change.csv").write_text(text)
+        asked = ("optimum", "plant.csv", "--matrix", "change.csv", "--directed", "--start", "0", "--json")
+        found.append(json.loads(run(*asked).stdout)["bills"])
+    assert found[0] == found[1]
+    assert found[0][0] == {"policy": "perfect foresight", "service": 3.0, "movement": 1.0, "total": 4.0}
+
+
 def test_optimum_names_the_best_fixed_setting_by_the_header(run, tmp_path):
     (tmp_path / "plant.csv").write_text("A,A+B,B\n0,4,9\n9,4,9\n9,4,inf\n0,4,0\n")
     found = json.loads(run("optimum", "plant.csv", "--start", "2", "--json").stdout)

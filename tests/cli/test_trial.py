@@ -23,12 +23,12 @@ def run(invoked):
 
 
 @pytest.fixture
-def readings(tmp_path):
-    rng = np.random.default_rng(0)
-    times = np.datetime64("2026-01-01T00:00") + np.arange(100).astype("timedelta64[h]")
-    load = rng.integers(3, size=100)
-    setting = np.where(rng.random(100) < 0.6, 1, rng.integers(3, size=100))
-    cost = 10 + (setting - load) ** 2 + 0.3 * rng.normal(size=100)
+def readings(tmp_path, request):
+    rng, count = np.random.default_rng(0), getattr(request, "param", 100)
+    times = np.datetime64("2026-01-01T00:00") + np.arange(count).astype("timedelta64[h]")
+    load = rng.integers(3, size=count)
+    setting = np.where(rng.random(count) < 0.6, 1, rng.integers(3, size=count))
+    cost = 10 + (setting - load) ** 2 + 0.3 * rng.normal(size=count)
     rows = [f"{t},{s},{x},{y:.3f}" for t, s, x, y in zip(times, setting, load, cost, strict=True)]
     (tmp_path / "plant.csv").write_text("time,setting,load,kwh\n" + "\n".join(rows))
     return "plant.csv"
@@ -53,6 +53,38 @@ def test_a_plan_for_a_policy_between_names(run, readings, tmp_path):
     hc.gp_md(hc.Problem(None, 0.1 * (1 - np.eye(3)), labels=names)).save(tmp_path / "plant.policy")
     asked = ("trial", "plan", "plant.policy", "--log", readings, *COLUMNS, "--gain", "4", "--blocks", "2")
     assert json.loads(run(*asked, "--baseline", "mode 1", "--rehearsals", "0", "--json").stdout)["block"] == 2
+
+
+def test_a_plan_reads_the_file_that_a_backtest_reads(run, readings, tmp_path):
+    """A title above the names, decimal commas, and settings that are names."""
+    lines = (tmp_path / readings).read_text().splitlines()
+    names = {"0": "low", "1": "middle", "2": "high"}
+    rows = [f"{t},{names[s]},{x},{y}" for t, s, x, y in (row.split(",") for row in lines[1:])]
+    text = "\n".join([lines[0], *rows]).replace(",", ";").replace(".", ",")
+    (tmp_path / readings).write_text(f"Kessel 2;;;\n{text}")
+    asked = ("trial", "plan", "--log", readings, *COLUMNS, "--blocks", "2", "--rehearsals", "0", "--json")
+    written = ("--header-line", "2", "--decimal", "comma")
+    with pytest.raises(InvalidInput, match="is in column 2, which has no name in the header"):
+        run(*asked)
+    with pytest.raises(InvalidInput, match=r"'setting' contains names .*give --fixed-cost, what every change costs"):
+        run(*asked, *written)
+    found = json.loads(run(*asked, *written, "--fixed-cost", "0.1").stdout)
+    assert found["block"] == 2
+
+
+@pytest.mark.parametrize("readings", [400], indirect=True)
+def test_a_plan_of_a_policy_with_limits_says_what_it_compares(run, readings, tmp_path):
+    policy = hc.gp_md(hc.Problem([0.0, 1.0, 2.0], scale=0.1, context_names=["load"]))
+    policy.save(tmp_path / "plant.policy", limits=hc.Limits(min_dwell=2, max_step=1.0))
+    asked = ("trial", "plan", "plant.policy", "--log", readings, *COLUMNS, "--gain", "4", "--rehearsals", "0")
+    shown = " ".join(run(*asked).stdout.split())
+    assert "The baseline always runs 1." in shown
+    assert "limits (min_dwell of 2 rounds and max_step of 1) delay both arms" in shown
+    assert "Blocks of fewer than 4 rounds are left out." in shown
+    assert "2 rounds " not in shown.split("- Use blocks")[0]
+    assert "│ 4 rounds" in shown
+    with pytest.raises(InvalidInput, match="is asked with load, but --context gives load, load@-1; give the contexts"):
+        run(*[word if word != "load" else "load, load@-1" for word in asked])
 
 
 def test_a_plan_on_the_screen(run, monkeypatch):

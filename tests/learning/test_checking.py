@@ -101,6 +101,15 @@ def test_a_useless_axis_is_named_as_useless(fitted):
     assert any(words.startswith("The cost depends on outdoor (errors ") for words in fitted.words)
 
 
+def test_the_clock_of_hourly_readings_has_no_gaps():
+    """Sine and cosine of whole hours lie apart by more than a tenth of their range around zero."""
+    hours = np.arange(24 * 10)
+    clock = np.stack([np.sin(2 * np.pi * hours / 24), np.cos(2 * np.pi * hours / 24)], axis=1)
+    rng = np.random.default_rng(0)
+    history = hc.History(rng.integers(PROBLEM.n, size=240), clock, 5 + clock[:, 0] + rng.normal(0, 0.1, 240))
+    assert hc.check_model(PROBLEM, history).gaps == ()
+
+
 def test_a_history_without_gaps_leaves_nothing_unknown(fitted):
     assert len(fitted.never) == len(fitted.hardly) == len(fitted.unsure) == 0
     assert fitted.corners == ()

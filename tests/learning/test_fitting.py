@@ -346,6 +346,18 @@ def test_metric_without_coordinates_gives_a_covariance_matrix():
     assert near[0] > near[1]
 
 
+def test_settings_that_are_equally_far_apart_need_no_warning():
+    """Names with one price for every change: no length of the metric fits better than another."""
+    problem = Problem(metric=1.0 - np.eye(3), labels=["low", "middle", "high"])
+    rng = np.random.default_rng(0)
+    actions, contexts = rng.integers(3, size=480), 50 + 20 * np.sin(np.arange(480) / 4) + rng.normal(0, 4, 480)
+    y = 1000 + 14 * contexts + 40 * (actions + 1 - contexts / 25) ** 2 + rng.normal(0, 5, 480)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        fit = fit_kernel(problem, actions, contexts, y)
+    assert not any("metric" in name for name in fit.on_bounds)
+
+
 def test_metric_that_allows_no_exponential_kernel_is_clipped():
     """Steps in the complete bipartite graph: no exp(-d / length) of them is positive semidefinite at long lengths."""
     parts = np.arange(10) % 2

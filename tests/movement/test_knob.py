@@ -287,7 +287,7 @@ def test_prices_are_multiplied_by_the_scale():
         ),
         (
             lambda: hc.Problem(hc.grid(a=[1, 2], b=hc.knob([1, 2], per_unit="1 s/MB")), cost_unit="s"),
-            "axis 'b': the price per_unit is for each MB; say in which unit the settings are: unit='MB', or a list",
+            "axis 'b': per_unit is a price for each MB; say in which unit the settings are: unit='MB', or a list",
         ),
     ],
 )

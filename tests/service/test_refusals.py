@@ -53,7 +53,7 @@ def ready(url):
         ),
         (
             {"scale": "20 Wh/m", "units": {"measurement": "kWh"}},
-            "the price scale is for each m; say in which unit the settings are: units.action 'm'",
+            "scale is a price for each m; say in which unit the settings are: units.action 'm'",
         ),
         ({"scale": "20 Wh/m", "units": {"action": "m"}}, "such as units.measurement 'Wh'"),
         ({"limits": {"max_step": "5 s"}, "units": {"action": "m"}}, "max_step is in s, which cannot be converted to m"),

@@ -245,7 +245,7 @@ def test_the_hour_that_comes_twice():
     ):
         local(shuffled)
     _, note = read_times(["2024-10-27 02:00"], "time", "plant.csv", timezone="Europe/Oslo")
-    assert "1 in the hour that occurs twice are there only once" in note
+    assert "1 time of the hour that occurs twice occurred only once" in note
 
 
 def test_a_line_that_was_written_twice_is_not_the_second_hour():

@@ -116,6 +116,14 @@ def test_a_reference_shortens_the_interval():
     assert raw.gain.value == pytest.approx(net[~policy].mean() - net[policy].mean())
 
 
+def test_large_numbers_have_no_exponents():
+    table = sample(8, pairs=60)
+    large = answer(Blocks(**(table | {"cost": 5000 * table["cost"], "movement": 5000 * table["movement"]})))
+    said = " ".join(large.words(unit="kWh"))
+    assert "e+0" not in said
+    assert re.search(r"It pays: \+\d,\d{3} kWh a round", said)
+
+
 def test_carry_over_is_found_where_it_is():
     table = sample(9, pairs=60)
     calm = answer(Blocks(**table))

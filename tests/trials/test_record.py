@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,6 +159,16 @@ def test_the_report_says_what_the_answer_says(tmp_path):
     assert len(paths[3].read_text().splitlines()) == 81
     assert len(to_data(found, measured)["net"]) == 20
     assert not any("learns" in sentence for sentence in summary(found, measured))
+
+
+def test_a_picture_of_large_costs_has_no_exponents(tmp_path):
+    with hc.Controller(hc.trial(hc.gp_md(LINE, noise_std=0.1), 0.5, block=2), log=tmp_path / "a.log") as controller:
+        for t in range(60):
+            controller.tell(controller.ask(context=[0.1]).id, 1800.0 + 100 * (t % 3))
+    found = read_trial(tmp_path / "a.log")
+    text = page(found, answer(found.blocks))
+    assert re.search(r">[12],\d{3}</text>", text)
+    assert "e+0" not in text
 
 
 def test_the_report_says_what_is_odd(tmp_path):

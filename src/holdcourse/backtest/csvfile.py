@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -89,9 +89,38 @@ class Csv:
                 table[k, j] = number
         return table
 
+    def matrix(self, settings: Sequence[str | float]) -> Array:
+        """Return what each move costs, from row to column, in the order of `settings`.
+
+        Names in the first line, and in the first column too, may stand in any order; without names, the order of the
+        file is kept.
+        """
+        rows = [self.header, *self.cells] if self.header else list(self.cells)
+        if len(rows) != len(settings) + 1:
+            return self.numbers()
+        beside = len(rows[0]) == len(rows)  # names in the first column as well
+        columns, sides = rows[0][beside:], [row[0] for row in rows[1:]] if beside else rows[0]
+        cells = tuple(row[beside:] for row in rows[1:])
+        wanted = [_as_name(setting) for setting in settings]
+        for names in (columns, sides):
+            if sorted(map(_as_name, names)) != sorted(wanted):
+                raise InvalidInput(
+                    f"{self.path} names the settings {', '.join(names)}, but they are {', '.join(wanted)}; name each "
+                    "of these once"
+                )
+        numbers = replace(self, header=(), cells=cells, lines=self.lines[-len(cells) :]).numbers()
+        across, down = list(map(_as_name, columns)), list(map(_as_name, sides))
+        return numbers[np.ix_([down.index(name) for name in wanted], [across.index(name) for name in wanted])]
+
     def _place(self, name: str) -> int:
         self.texts(name)
         return self.header.index(name)
+
+
+def _as_name(setting: str | float) -> str:
+    """Return a setting as it is compared with others: 7 is 7.0, and blanks do not count."""
+    number = _number(setting) if isinstance(setting, str) else setting
+    return str(setting).strip() if isinstance(number, str) else f"{number:.12g}"
 
 
 def _number(cell: str) -> float | str:

@@ -25,6 +25,7 @@ from holdcourse.movement.offline import best_fixed, optimal_path
 from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
 from holdcourse.running.limits import Limits
+from holdcourse.units import beside
 from holdcourse.worlds.logged import UNSURE, LoggedWorld
 from holdcourse.worlds.simulation import measurement_noise, previous_actions, simulate
 
@@ -40,6 +41,12 @@ MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 FEWEST_ROWS = 40  # half of them act, half of them judge
 KWH = {"W": 1e-3, "kW": 1.0, "MW": 1e3, "GW": 1e6, "Wh": 1e-3, "kWh": 1.0, "MWh": 1e3, "GWh": 1e6}
 KWH |= {"J": 1 / 3.6e6, "kJ": 1 / 3600, "MJ": 1 / 3.6, "GJ": 1e3 / 3.6}
+LIMITS = {
+    "min_dwell": "minimum dwell time",
+    "max_step": "largest change at once",
+    "max_step_cost": "most that a move may cost",
+    "max_moves": "number of moves",
+}
 POWER = ("W", "kW", "MW", "GW")
 WEIGHTS = {"recommended": 12.0, "planner": 6.0}  # of a policy's rounds, for the time left
 
@@ -79,18 +86,21 @@ class Value:
         How many kWh one cost is; None where it is no energy.
     price
         Price of one kWh; None if it was not given.
+    currency
+        Of the price; empty if it was not given.
     """
 
     unit: str = ""
     kwh: float | None = None
     price: float | None = None
+    currency: str = ""
 
     @classmethod
-    def of(cls, unit: str | None, step_hours: float | None, price: float | None = None) -> Value:
+    def of(cls, unit: str | None, step_hours: float | None, price: float | None = None, currency: str = "") -> Value:
         """Return it for a column of this unit: power is energy by the time between readings."""
         if unit not in KWH or (unit in POWER and not step_hours):
-            return cls(unit or "", None, price)
-        return cls(unit, KWH[unit] * (step_hours or 1.0 if unit in POWER else 1.0), price)
+            return cls(unit or "", None, price, currency)
+        return cls(unit, KWH[unit] * (step_hours or 1.0 if unit in POWER else 1.0), price, currency)
 
     def words(self, low: float, middle: float, high: float) -> str:
         """Return a saving in kWh and money, with its bounds; in the unit of the costs where it is no energy."""
@@ -103,7 +113,7 @@ class Value:
         if self.price is not None:
             worth = self.kwh * self.price
             least, most = sorted((worth * low, worth * high))
-            text += f", worth {amount(worth * middle)} ({amount(least)} to {amount(most)})"
+            text += f", worth {beside(amount(worth * middle), self.currency)} ({amount(least)} to {amount(most)})"
         return text
 
 
@@ -274,6 +284,7 @@ def backtest_plant(
     context_names: Sequence[str] | None = None,
     step_hours: float | None = None,
     price: float | None = None,
+    currency: str = "",
     limits: Limits | None = None,
     make: MakePolicy = make_policy,
     judge: Callable[[], Judge] | None = None,
@@ -303,6 +314,8 @@ def backtest_plant(
         Hours from one reading to the next, if they are regular; default: those of the readings, if these have times.
     price
         Price of one kWh; the saving is then also given in money.
+    currency
+        Currency of the price, such as ``"EUR"``.
     limits
         Limits of the machine in operation, such as the largest step and the minimum dwell time.
     make
@@ -378,10 +391,12 @@ def backtest_plant(
         float(rho * readings.measurements.sum()),
         tuple(lines),
         tuple(_notes(world, by, context_names or ())),
-        value=Value.of(problem.cost_unit or None, step_hours, price),
+        value=Value.of(problem.cost_unit or None, step_hours, price, currency),
         taken=taken,
         blocks=blocks,
-        limits="" if limits is None else "; ".join(limits.in_words(problem).values()),
+        limits=""
+        if limits is None
+        else "; ".join(f"{LIMITS[k]} {said}" for k, said in limits.in_words(problem).items()),
         readings=table,
         make=make,
     )
@@ -480,6 +495,10 @@ def amount(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 100 or number == 0 else f"{number:.3g}"
 
 
+def _error(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
+
+
 def finite_values(values: dict[str, Any]) -> dict[str, Any]:
     """Return values as JSON can hold them: None for numbers that are none."""
     return {
@@ -505,8 +524,9 @@ def _notes(world: LoggedWorld, judge: Judge, context_names: Sequence[str]) -> li
         "Model-based: every cost is an estimate of a model of the readings; none was measured.",
         "Policies ran in a model of one half of the readings (every other block of time) and were judged by a model "
         "of the other half, which they had not seen.",
-        f"On {test.rows} rows of the other half the model's error is {said(f'{test.error:.4g}')} (predicting the mean: "
-        f"{said(f'{test.error_of_mean:.4g}')}), and its 90 % interval contains {100 * test.coverage:.0f} % of them.",
+        f"On {test.rows:,} rows of the other half the model's error is {said(_error(test.error))} (predicting the "
+        f"mean: {said(_error(test.error_of_mean))}), and its 90 % interval contains "
+        f"{100 * test.coverage:.0f} % of them.",
         "The intervals include the scatter of the period, the model's uncertainty, and its error where it could be "
         "tested. They cannot include what no reading shows: reasons of operators that are not among the contexts, or "
         "a plant that has changed.",

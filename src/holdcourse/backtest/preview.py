@@ -35,7 +35,10 @@ MOSTLY = 0.9  # share of cells that makes a column one of numbers, or of times
 RARELY = 5  # rows per setting, on average, in a column that may be the setting
 FAR = 20.0  # interquartile ranges from the quartiles: such a number is told
 STUCK = 48  # readings in a row that do not change, in a column that otherwise does
-COST_WORDS = ("cost", "power", "energy", "consumption", "price", "leistung", "verbrauch", "kosten", "effekt", "energi")
+COST_WORDS = (
+    *("cost", "power", "energy", "consumption", "bill", "fuel", "latency", "response time"),
+    *("leistung", "verbrauch", "kosten", "effekt", "energi", "énergie", "consommation", "coût", "consumo"),
+)
 COST_UNITS = (
     "W",
     "kW",
@@ -58,7 +61,10 @@ COST_UNITS = (
 )
 SETTING_WORDS = ("set", "soll", "sp_", "_sp", "børverdi", "consigne", "consigna")  # in names of settings
 TIME_WORDS = frozenset(
-    ("time", "timestamp", "datetime", "date", "zeit", "datum", "utc", "tid", "dato", "clock", "uhrzeit")
+    (
+        *("time", "timestamp", "ts", "datetime", "date", "utc", "clock", "unix", "epoch"),
+        *("zeit", "datum", "uhrzeit", "tid", "dato", "horodatage", "fecha"),
+    )
 )
 
 
@@ -187,11 +193,23 @@ def preview(
     remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
     seen = _times(moments)
     rows = len(table.lines)
+    sensor = _sensor_column(columns, rows, seen["repeated"])
+    if sensor is not None:
+        remarks.append(
+            f"{sensor.name}: {sensor.distinct} names, and most times occur that often: is there a row for each sensor? "
+            "Then give each sensor a column of its own, with a pivot table or with pivot() of pandas"
+        )
     settings = sorted(
-        (c for c in columns if c.kind in ("numbers", "names") and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)),
+        (
+            c
+            for c in columns
+            if c is not sensor
+            and c.kind in ("numbers", "names")
+            and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)
+        ),
         key=lambda c: (not any(word in c.name.lower() for word in SETTING_WORDS), c.changes),
     )
-    numbers = [c for c in columns if c.kind == "numbers" and c not in settings]
+    numbers = [c for c in columns if c.kind == "numbers" and c not in settings and METER not in c.remarks]
     called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
     costs = called_so or [c for c in numbers if c.unit in COST_UNITS]  # a load in kW is none where one is called so
     contexts = [
@@ -227,7 +245,7 @@ def _time_columns(table: Table, given: str | None) -> list[int]:
             isinstance(first, str) and (is_time(text) or (said and is_unix(text)))
         ):
             named.append(place)
-        elif said and named and re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?", text.strip()):
+        elif said and named and re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?( ?[ap]m)?", text.strip().lower()):
             return [named[0], place]  # a date, and the clock beside it
     return named[:1]
 
@@ -315,6 +333,14 @@ def _longest_run(values: Array) -> int:
     ends = np.flatnonzero(np.diff(values) != 0)
     edges = np.concatenate([[-1], ends, [len(values) - 1]])
     return int(np.diff(edges).max())
+
+
+def _sensor_column(columns: Sequence[Column], rows: int, repeated: int) -> Column | None:
+    """Return the column of names that says which sensor a row is of, where each time has a row for each sensor."""
+    for column in columns:
+        if column.kind == "names" and column.distinct > 1 and repeated > 0.8 * rows * (1 - 1 / column.distinct):
+            return column
+    return None
 
 
 def _times(moments: Moments | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors.readings import absurd
+from holdcourse.movement.prices import Prices
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
@@ -45,6 +46,7 @@ SENTINELS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 99
 FAR = 10.0  # interquartile ranges from the median: such a number is told
 LAG = re.compile(r"(.+?)\s*@\s*-\s*(\d+)\s*(min|h|d)?")
 WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([^\d\s]+)")  # a number and its unit in one cell
+MANY_STEPS = 100  # in which a cost that is no meter's count does not only rise
 FEW_STEPS, SLACK = 10.0, 0.1  # lags of fewer readings are whole ones, give or take this
 SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -145,8 +147,9 @@ class Readings:
         )
 
     def problem(self, metric: Any = "euclidean", *, scale: float | str = 1.0, **options: Any) -> Problem:
-        """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`.
+        """Return the settings as a `Problem`.
 
+        Between named settings every change costs `fixed_cost`, unless `metric` is the matrix of what each move costs.
         Units and names of contexts come from the headers, unless you give others.
         """
         options = {
@@ -157,10 +160,14 @@ class Readings:
         } | options
         if isinstance(self.values, list):
             if isinstance(metric, str):
-                raise InvalidInput(
-                    f"column {self.action!r} contains names ({', '.join(self.values[:4])}), so the cost of a move "
-                    "cannot be computed from distances; give a matrix= of switching costs"
-                )
+                each = Prices.of(1.0, options.pop("fixed_cost", 0.0), ("",), options["cost_unit"]).fixed_cost
+                if not each > 0:
+                    raise InvalidInput(
+                        f"column {self.action!r} contains names ({', '.join(self.values[:4])}), so the cost of a move "
+                        "cannot be computed from distances; give fixed_cost=, what every change costs, or matrix=, "
+                        "what each change costs"
+                    )
+                metric = each * (1.0 - np.eye(len(self.values)))
             return Problem(None, metric, labels=list(self.values), **options)
         return Problem(self.values, metric, scale=scale if isinstance(metric, str) else 1.0, **options)
 
@@ -503,6 +510,16 @@ def _part(table: Table, text: str) -> tuple[int, int, str]:
     return find_column(table, lagged[1]), int(lagged[2]), lagged[3] or ""
 
 
+def _require_one(table: Table, action: str) -> None:
+    """Raise where several columns are named as the setting."""
+    parts = [part.strip() for part in action.split(",")]
+    if len(parts) > 1 and not has_column(table, action) and all(has_column(table, part) for part in parts):
+        raise InvalidInput(
+            f"action names {len(parts)} columns, but only one can be the setting; add a column that joins them, such "
+            "as '8 workers, 4 GB', or use hc.grid in Python, as in the tutorial of a database"
+        )
+
+
 @dataclass
 class _Reader:
     """Reads one table; the steps of `read_readings`."""
@@ -537,6 +554,7 @@ class _Reader:
             raise InvalidInput(f"duplicates must be refuse, first, last or keep, got {duplicates!r}")
         if timezone is not None:
             zone_of(timezone)
+        _require_one(table, action)
         place, paid = find_column(table, action), find_column(table, cost)
         terms = read_terms(table, context)
         self._require_known_before(terms, place, paid)
@@ -567,6 +585,7 @@ class _Reader:
         for axis, name in enumerate(names):
             gone.setdefault(name, np.isnan(contexts[:, axis]))
         kept = self._kept(gone)
+        self._require_no_meter(paid, read[paid][kept])
         values, actions = _actions(settings[kept], bins, table.names[place])
         for term in terms:
             if term.kinds:
@@ -715,6 +734,16 @@ class _Reader:
                 f"from all others; give missing={number:g} if it stands for a missing number, or missing=none if not"
             )
 
+    def _require_no_meter(self, column: int, values: Array) -> None:
+        """Raise where a cost only ever rises, or falls in a file that begins with the newest row: a meter's count."""
+        steps = np.diff(values)
+        if len(steps) >= MANY_STEPS and (steps != 0).mean() > 0.5 and ((steps >= 0).all() or (steps <= 0).all()):
+            always = "rises" if steps.max() > 0 else "falls"
+            raise InvalidInput(
+                f"{self.table.label}: column {self.table.names[column]!r} only ever {always}, as the count of a "
+                "meter does; add a column with the consumption, the difference of two rows, and name that column"
+            )
+
     def _order(
         self, moments: Moments | None, compared: Sequence[NDArray[Any]], duplicates: Duplicates
     ) -> tuple[Indices, Moments | None]:
@@ -724,7 +753,7 @@ class _Reader:
         timed = np.flatnonzero(np.isfinite(moments.seconds))
         untimed = len(self.table.lines) - len(timed)
         if untimed:
-            self.notes.append(f"{untimed} of {len(self.table.lines)} rows were left out because they have no time")
+            self.notes.append(f"{untimed:,} of {len(self.table.lines):,} rows were left out because they have no time")
         order = timed[np.argsort(moments.seconds[timed], kind="stable")]
         falling = len(timed) > 1 and bool((np.diff(moments.seconds[timed]) < 0).any())
         if falling:
@@ -750,7 +779,7 @@ class _Reader:
         if len(keep) < len(order):
             how = f", {differing} of them with other values" if differing and duplicates != "keep" else ""
             gone = len(order) - len(keep)
-            left = "1 row was left out because its" if gone == 1 else f"{gone} rows were left out because their"
+            left = "1 row was left out because its" if gone == 1 else f"{gone:,} rows were left out because their"
             self.notes.append(f"{left} time occurs twice{how}")
         if differing and duplicates == "keep":
             self.notes.append(f"{differing} rows have the same time as another row; all are kept")
@@ -767,9 +796,9 @@ class _Reader:
             )
         if bad.any():
             each = ", ".join(
-                f"{name!r} is missing in {int(where.sum())}" for name, where in gone.items() if where.any()
+                f"{name!r} is missing in {int(where.sum()):,}" for name, where in gone.items() if where.any()
             )
-            self.notes.append(f"{int(bad.sum())} of {len(bad)} rows were left out: {each}")
+            self.notes.append(f"{int(bad.sum()):,} of {len(bad):,} rows were left out: {each}")
         return np.flatnonzero(~bad)
 
 
@@ -868,8 +897,8 @@ def _actions(settings: NDArray[Any], bins: int | None, name: str) -> tuple[Array
         values, actions = _binned(settings, bins)
     if len(values) > MOST_ACTIONS:
         raise InvalidInput(
-            f"column {name!r} contains {len(values)} different settings; group them into fewer, for example with "
-            "bins=20"
+            f"column {name!r} contains {len(values)} different settings. If it was measured, name the column of the "
+            "set-point instead; otherwise group the settings into fewer, for example with bins=20"
         )
     return values, actions
 
@@ -880,4 +909,6 @@ def _binned(numbers: Array, bins: int | None) -> tuple[Array, Indices]:
         first = np.concatenate([[True], np.diff(values) > TOLERANCE * np.abs(values[1:])])  # others are rounding
         return values[first], (np.cumsum(first) - 1)[actions].astype(np.int64)
     values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
+    if len(values) > 1:  # people read them: a hundredth of their distance is exact enough
+        values = np.round(values, 2 - math.floor(math.log10(values[1] - values[0])))
     return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)

@@ -49,6 +49,13 @@ Missing = Annotated[
     typer.Option(help="Code for a missing number, e.g. -9999.", rich_help_panel=HOW),
 ]
 
+Duplicated = Annotated[
+    str,
+    typer.Option(help="If rows of the same time differ: refuse, first, last or keep.", rich_help_panel=HOW),
+]
+KeepAll = Annotated[
+    bool, typer.Option("--keep-all", help="Keep readings that are off by orders of magnitude.", rich_help_panel=HOW)
+]
 Directed = Annotated[bool, typer.Option("--directed", help="Let a move and its reverse have different costs.")]
 
 OUTPUT = "Output"
@@ -133,6 +140,15 @@ def checked_price(price: float | None) -> float | None:
     if price is not None and not math.isfinite(price):
         raise InvalidInput(f"the price of a kWh must be a number, got {price}")
     return price
+
+
+def checked_currency(text: str, price: float | None) -> str:
+    """Return the currency of the price."""
+    if text and price is None:
+        raise InvalidInput(f"--currency {text} needs a price of energy; give --price too")
+    if len(text) > 12 or not text.isprintable():
+        raise InvalidInput(f"--currency is a short name such as EUR, got {text!r}")
+    return text.strip()
 
 
 def bill_rows(bills: dict[str, hc.PricedPath]) -> list[dict[str, Any]]:

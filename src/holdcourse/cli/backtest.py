@@ -23,6 +23,7 @@ from holdcourse.cli.arguments import (
     Save,
     check_out,
     check_save,
+    checked_currency,
     checked_price,
     names_of,
     names_option,
@@ -303,7 +304,7 @@ def backtest(
         seed=seed,
         what_if=_numbers(what_if),
         price=checked_price(price),
-        currency=_currency(currency, price),
+        currency=checked_currency(currency, price),
     )
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
@@ -425,15 +426,6 @@ def _forecasts(
     if len(lat) > 1:
         raise InvalidInput(f"--forecasts belong to one site, but there are {len(lat)}; run the sites one by one")
     return tuple(read_forecasts(files, lat=lat[0] if lat else None, lon=lon[0] if lon else None))
-
-
-def _currency(text: str, price: float | None) -> str:
-    """Return the currency of the price."""
-    if text and price is None:
-        raise InvalidInput(f"--currency {text} needs a price of energy; give --price too")
-    if len(text) > 12 or not text.isprintable():
-        raise InvalidInput(f"--currency is a short name such as EUR, got {text!r}")
-    return text.strip()
 
 
 def _altitudes(text: str | None) -> tuple[float, ...] | None:

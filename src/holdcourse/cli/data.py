@@ -254,14 +254,17 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         console.print(f"[bold]look:[/] {escape(remark)}", soft_wrap=True)
     for note in values["notes"]:
         console.print(f"- {escape(note)}", soft_wrap=True, style="dim")
-    if found.settings and found.costs and found.contexts:
+    if found.settings or found.costs:
         time = f" --time {_quoted(','.join(found.time))}" if found.time else ""
-        named = found.contexts[:2]
-        named = named if any("," in name for name in named) else (", ".join(named),)  # commas separate names
-        context = " ".join(f"--context {_quoted(name)}" for name in named)
-        asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} {context}"
+        action, cost = (_quoted(names[0]) if names else "COLUMN" for names in (found.settings, found.costs))
+        contexts = list(found.contexts[:2]) or ["COLUMN"]
+        contexts = contexts if any("," in name for name in contexts) else [", ".join(contexts)]  # commas separate names
+        asked = f"--action {action} --cost {cost} {' '.join(f'--context {_quoted(name)}' for name in contexts)}"
+        named = any(column.name in found.settings[:1] and column.kind == "names" for column in found.columns)
+        price = "with --fixed-cost" if named else "with --move-cost and --fixed-cost"
+        blank = ", fill in the COLUMN that is missing" if "COLUMN" in (action, cost, *contexts) else ""
         console.print(
-            "\nIf these are what they seem, add what a change costs with --move-cost and --fixed-cost, and run:\n"
+            f"\nIf these are what they seem{blank}, add what a change costs {price}, and run:\n"
             f"holdcourse backtest --log {_quoted(given)}{escape(time)}{escape(options)} {escape(asked)}",
             soft_wrap=True,
         )

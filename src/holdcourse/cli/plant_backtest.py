@@ -23,6 +23,7 @@ from holdcourse.backtest.plant import (
     AS_RUN,
     POLICIES,
     PlantBacktest,
+    Value,
     backtest_plant,
     in_percent,
     judge_of,
@@ -31,13 +32,14 @@ from holdcourse.backtest.readings import Duplicates, Readings, read_readings
 from holdcourse.backtest.report import write_report
 from holdcourse.backtest.second_process import second_process
 from holdcourse.cli.arguments import (
-    HOW,
     AsJudged,
     Decimal,
     Directed,
+    Duplicated,
     Encoding,
     HeaderLine,
     Json,
+    KeepAll,
     Matrix,
     Missing,
     Save,
@@ -49,6 +51,7 @@ from holdcourse.cli.arguments import (
     Timezone,
     check_out,
     check_save,
+    checked_currency,
     checked_price,
     names_of,
     names_option,
@@ -121,6 +124,7 @@ def backtest_log(
     ] = None,
     dwell: Annotated[str, typer.Option(help="Minimum dwell time in operation: rounds, or '4 h'.")] = "1",
     price: Annotated[float | None, typer.Option(help="Price of one kWh; the results then include money.")] = None,
+    currency: Annotated[str, typer.Option(help="Currency of the price: EUR, NOK.")] = "",
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of every random number in the run.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
@@ -139,13 +143,8 @@ def backtest_log(
     header_line: HeaderLine = None,
     sheet: Sheet = None,
     missing: Missing = None,
-    duplicates: Annotated[
-        str,
-        typer.Option(help="If rows of the same time differ: refuse, first, last or keep.", rich_help_panel=HOW),
-    ] = "refuse",
-    keep_all: Annotated[
-        bool, typer.Option("--keep-all", help="Keep readings that are off by orders of magnitude.", rich_help_panel=HOW)
-    ] = False,
+    duplicates: Duplicated = "refuse",
+    keep_all: KeepAll = False,
 ) -> None:
     """Would it have paid off at your plant? Policies on its own readings.
 
@@ -155,6 +154,7 @@ def backtest_log(
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     check_save(save_policy, as_judged)
+    currency = checked_currency(currency, price)
     with Working("reading"):
         readings = read_readings(
             log,
@@ -177,21 +177,10 @@ def backtest_log(
         )
         if not keep_all:
             readings = readings.believable()
-    history, step = readings.history, readings.step
-    unit = unit or readings.units.get(readings.action, "")
-    cost_unit = cost_unit or readings.units.get(readings.cost, "")
-    paid = MovePrices(_each_round(cost_unit, step), step, checked_price(price), "--price")
-    problem = readings.problem(
-        "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=paid.of(number_or_text(move_cost), "--move-cost"),
-        fixed_cost=paid.of(number_or_text(fixed_cost), "--fixed-cost"),
-        directed=directed,
-        unit=unit,
-        cost_unit=paid.unit,
+    readings, problem = priced_problem(
+        readings, move_cost, fixed_cost, matrix, directed=directed, unit=unit, cost_unit=cost_unit, price=price
     )
-    priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
-    units = {name: each for name, each in ((readings.action, unit), (readings.cost, cost_unit)) if each}
-    readings = replace(readings, units=readings.units | units, notes=(*readings.notes, *paid.notes, *priced))
+    history, step = readings.history, readings.step
     limits = _limits(dwell, max_step, step, problem)
     sources = sources_of(names_of(policies) or POLICIES)
     check_out(out)
@@ -214,6 +203,7 @@ def backtest_log(
             rho=rho,
             seed=seed,
             price=price,
+            currency=currency,
             limits=limits,
             make=make,
             judge=(lambda: beside_them()[0]) if many else None,
@@ -239,10 +229,47 @@ def backtest_log(
     if as_json:
         typer.echo(json.dumps(data))
         return
-    title = f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(problem)}, estimated by a model"
+    title = (
+        f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(found.value)}, estimated by a model"
+    )
     _show(found, title, in_options(readings.notes, COMMAND), [*check.words, *_wrong_lines(check, readings)])
     for words in saved:
         typer.echo(words)
+
+
+def priced_problem(
+    readings: Readings,
+    move_cost: str,
+    fixed_cost: str,
+    matrix: Path | None,
+    *,
+    directed: bool,
+    unit: str,
+    cost_unit: str,
+    price: float | None = None,
+) -> tuple[Readings, Problem]:
+    """Return the settings with what moving costs, as options say it, and the readings with units and what to note."""
+    step = readings.step
+    unit = unit or readings.units.get(readings.action, "")
+    cost_unit = cost_unit or readings.units.get(readings.cost, "")
+    if price is not None and quantity(cost_unit) not in ("energy", "power"):
+        unknown = f"is measured in {cost_unit}" if cost_unit else "has no unit"
+        raise InvalidInput(
+            f"--price is the price of one kWh, but column {readings.cost!r} {unknown}; name its unit with --cost-unit, "
+            "such as kWh, or leave out --price"
+        )
+    paid = MovePrices(_each_round(cost_unit, step), step, checked_price(price), "--price")
+    problem = readings.problem(
+        "euclidean" if matrix is None else Csv.read(matrix).matrix(list(readings.values)),
+        scale=paid.of(number_or_text(move_cost), "--move-cost"),
+        fixed_cost=paid.of(number_or_text(fixed_cost), "--fixed-cost"),
+        directed=directed,
+        unit=unit,
+        cost_unit=paid.unit,
+    )
+    priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
+    units = {name: each for name, each in ((readings.action, unit), (readings.cost, cost_unit)) if each}
+    return replace(readings, units=readings.units | units, notes=(*readings.notes, *paid.notes, *priced)), problem
 
 
 def _limits(dwell: str, max_step: str | None, step: float | None, problem: Problem) -> Limits | None:
@@ -268,8 +295,9 @@ def _price_words(problem: Problem) -> str:
     )
 
 
-def _costs_in(problem: Problem) -> str:
-    return f"Costs in {problem.cost_unit}" if problem.cost_unit else "Costs"
+def _costs_in(value: Value) -> str:
+    unit = "kWh" if value.kwh is not None else value.unit
+    return f"Costs in {unit}" if unit else "Costs"
 
 
 def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]) -> None:
@@ -277,10 +305,12 @@ def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]
     table = Table("policy", title=title)
     for heading in ("service", "movement", "total", "saved", "95 % interval"):
         table.add_column(heading, justify="right")
-    largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))
+    scale = found.value.kwh or 1.0  # as in the answer and in the report
+    costs = [[scale * cost for cost in (line.service, line.movement, line.total)] for line in found.lines]
+    largest = max(abs(cost) for row in costs for cost in row)
     digits = max(4, 3 - math.floor(math.log10(largest))) if 0 < largest < 1 else digits_of(largest)
-    for line in found.lines:
-        numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
+    for line, row in zip(found.lines, costs, strict=True):
+        numbers = (f"{cost:,.{digits}f}" for cost in row)
         told = ("+0.0 %", "") if line.policy == AS_RUN else in_percent(line)
         if found.support is not None and not found.support.enough:
             told = "?", "?"  # no number where the readings cannot tell

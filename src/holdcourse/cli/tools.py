@@ -104,5 +104,8 @@ def _problem(
     points: NDArray[np.float64] = (
         np.arange(columns, dtype=np.float64) if actions is None else Csv.read(actions).numbers()
     )
-    costs: Any = metric if matrix is None else Csv.read(matrix).numbers()
-    return hc.Problem(points, metric=costs, directed=directed, labels=names if len(names) == len(points) else None)
+    labels = names if len(names) == len(points) else None
+    costs: Any = metric
+    if matrix is not None:
+        costs = Csv.read(matrix).matrix(labels) if labels is not None else Csv.read(matrix).numbers()
+    return hc.Problem(points, metric=costs, directed=directed, labels=labels)

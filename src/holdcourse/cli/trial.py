@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -13,17 +14,37 @@ from rich.console import Console
 from rich.table import Table
 
 import holdcourse as hc
-from holdcourse.backtest.readings import read_readings
-from holdcourse.cli.arguments import Json, Time, TimeFormat, Timezone, Trusted, check_out
+from holdcourse.backtest.readings import Duplicates, Readings, read_readings
+from holdcourse.cli.arguments import (
+    Decimal,
+    Duplicated,
+    Encoding,
+    HeaderLine,
+    Json,
+    KeepAll,
+    Missing,
+    Separator,
+    Sheet,
+    Thousands,
+    Time,
+    TimeFormat,
+    Timezone,
+    Trusted,
+    check_out,
+)
+from holdcourse.cli.plant_backtest import priced_problem
 from holdcourse.cli.progress import Working
+from holdcourse.cli.wording import in_options
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.plots import plot_plan
 from holdcourse.experiments.style import save
 from holdcourse.running.database import refuse_record
+from holdcourse.tables.columns import listed
 from holdcourse.trials.answer import answer
 from holdcourse.trials.plan import (
     GAINS,
+    LENGTHS,
     LIFETIME,
     Paths,
     Rehearse,
@@ -75,11 +96,21 @@ def plan_command(
         typer.Option(help="Setting to compare with; default: the setting that ran most often, or earns most."),
     ] = None,
     move_cost: Annotated[
-        float, typer.Option(help="Cost of moving by one unit; a saved policy knows it.", rich_help_panel=PLANT)
-    ] = 1.0,
+        str,
+        typer.Option(
+            help="Cost of moving by one unit: a number, or '20 Wh/m'; a saved policy knows it.", rich_help_panel=PLANT
+        ),
+    ] = "1",
+    fixed_cost: Annotated[
+        str, typer.Option(help="Fixed cost of every move, in addition; a saved policy knows it.", rich_help_panel=PLANT)
+    ] = "0",
     bins: Annotated[
         int | None, typer.Option(help="Number of bins for settings that vary continuously.", rich_help_panel=PLANT)
     ] = None,
+    named: Annotated[
+        bool,
+        typer.Option("--named", help="Treat settings as names, even if they look like numbers.", rich_help_panel=PLANT),
+    ] = False,
     wind: Annotated[
         list[str] | None, typer.Option(help="Wind of one site; 'demo' takes the bundled wind.", rich_help_panel=WIND)
     ] = None,
@@ -102,6 +133,15 @@ def plan_command(
     time: Time = None,
     timezone: Timezone = None,
     time_format: TimeFormat = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    header_line: HeaderLine = None,
+    sheet: Sheet = None,
+    missing: Missing = None,
+    duplicates: Duplicated = "refuse",
+    keep_all: KeepAll = False,
 ) -> None:
     """Plan a trial: how long it would take to know whether the policy pays.
 
@@ -116,6 +156,8 @@ def plan_command(
 
     Example:
     [bold]holdcourse trial plan --log m.csv --action rpm --cost kw --context t --hours 1[/]
+
+    With a policy that a backtest saved, give the options about the file and its columns as in that backtest.
     """
     lengths = _lengths(blocks)
     check_terms(gain, hours)
@@ -126,30 +168,55 @@ def plan_command(
     if policy is not None:
         refuse_record(policy, "a plan needs a policy file")
         loaded = hc.load_policy(policy, trust=tuple(trust or ()))
+    stay, slow = _slowed(loaded) if log is not None else (1, "")
     with Working("reading") as working:
         if log is not None:
             if action is None or cost is None or not context:
                 raise InvalidInput("--log needs --action, --cost and --context: the names of its columns")
-            reading = {"action": action, "cost": cost, "context": context, "time": time, "bins": bins}
-            reading |= {"timezone": timezone, "time_format": time_format}
-            paths, rehearse, step = _plant_paths(log, reading, hours, loaded, baseline, move_cost, seed, working)
+            refuse_record(log, "--log reads a CSV, an Excel sheet or a Parquet file")
+            read = read_readings(
+                log,
+                action=action,
+                cost=cost,
+                context=context,
+                time=time,
+                bins=bins,
+                named=named,
+                timezone=timezone,
+                time_format=time_format,
+                separator=separator,
+                decimal=decimal,
+                thousands=thousands,
+                encoding=encoding,
+                header_line=header_line,
+                sheet=sheet,
+                missing=missing,
+                duplicates=cast(Duplicates, duplicates),
+            )
+            believed = read if keep_all else read.believable()
+            for note in in_options(believed.notes[len(read.notes) :], typer.main.get_command(app)):
+                typer.echo(f"data: {note}", err=True)
+            prices = move_cost, fixed_cost
+            paths, rehearse, step, against = _plant_paths(believed, hours, loaded, baseline, prices, seed, working)
         else:
+            against = ""
             paths, rehearse, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, working)
         found = plan_of(
             paths,
             gain=gain,
             hours=step if hours is None else hours,
-            blocks=lengths,
+            blocks=lengths or [length for length in LENGTHS if length >= 2 * stay] or [2 * stay],
             rehearse=rehearse,
             rehearsals=rehearsals,
             seed=seed,
             progress=working.tell,
         )
+    more = [f"The baseline always runs {against}."] * bool(against) + [slow] * bool(slow)
     drawn = [] if out is None else _draw(found, out)
     if as_json:
         typer.echo(json.dumps(found.to_data() | ({"pictures": [str(path) for path in drawn]} if drawn else {})))
         return
-    _show(found)
+    _show(found, more)
     for path in drawn[:1]:
         typer.echo(f"picture: {path}")
 
@@ -196,30 +263,35 @@ def report(
 
 
 def _plant_paths(
-    log: Path,
-    reading: dict[str, Any],
+    readings: Readings,
     hours: float | None,
     policy: Policy | None,
     baseline: str | None,
-    move_cost: float,
+    prices: tuple[str, str],
     seed: int,
     working: Working,
-) -> tuple[Paths, Rehearse, float]:
-    """Both arms in a world fitted to a plant's readings, the trial's rehearsal, and how long a round lasts."""
-    refuse_record(log, "--log reads a CSV, an Excel sheet or a Parquet file")
-    read = read_readings(log, **reading)
-    readings = read.believable()
-    for note in readings.notes[len(read.notes) :]:
-        typer.echo(f"data: {note}", err=True)
+) -> tuple[Paths, Rehearse, float, str]:
+    """Both arms in a world of a plant's readings, the trial's rehearsal, how long a round lasts, and the baseline."""
     step = readings.step if hours is None else hours
     if step is None:
         raise InvalidInput("say how long a round lasts: --hours 1, or --time with the name of the column of times")
-    problem = readings.problem(scale=move_cost) if policy is None else policy.problem
+    if policy is None:
+        _, problem = priced_problem(readings, *prices, None, directed=False, unit="", cost_unit="")
+    else:
+        problem = policy.problem
+        asked = problem.context_names
+        if asked is not None and sorted(asked) == sorted(readings.context) and tuple(asked) != readings.context:
+            raise InvalidInput(f"the policy is asked with {listed(asked)}; give --context in this order")
+        if asked is not None and len(asked) != len(readings.context):
+            raise InvalidInput(
+                f"the policy is asked with {listed(asked)}, but --context gives {listed(readings.context)}; give the "
+                "contexts of the backtest that saved it"
+            )
     try:
         history = readings.about(problem)
     except InvalidInput as error:
-        remedy = "give the readings that the policy was made from, or leave out the policy"
-        raise InvalidInput(f"{error}; {remedy}") from None
+        made = "give the readings that the policy was made from, with the same --bins if you used it"
+        raise InvalidInput(f"{error}; {made}, or leave out the policy") from None
     working.tell("fitting the readings", 0, 1)
     world = LoggedWorld.fit(problem, history, seed=seed)
     ours = hc.recommended(problem, history=history) if policy is None else policy
@@ -227,7 +299,25 @@ def _plant_paths(
     theirs = hc.fixed_at(problem, setting_index=most) if baseline is None else hc.fixed_at(problem, _value(baseline))
     start = most if baseline is None else problem.index(_value(baseline))
     paths = run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell)
-    return paths, rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed), step
+    rehearse = rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed)
+    return paths, rehearse, step, problem.named(start)
+
+
+def _slowed(policy: Policy | None) -> tuple[int, str]:
+    """Return for how many rounds the limits of a policy keep the machine at a setting, and what they do to a trial."""
+    limits = {} if policy is None or policy.limits is None else policy.limits
+    stay, longest = int(limits.get("min_dwell") or 1), limits.get("max_step")
+    said = [f"min_dwell of {stay} rounds"] * (stay > 1) + [
+        f"max_step of {longest:g}" if isinstance(longest, float) else f"max_step of {longest}"
+    ] * (longest is not None)
+    if not said:
+        return 1, ""
+    left_out = f" Blocks of fewer than {2 * stay} rounds are left out." if stay > 1 else ""
+    return stay, (
+        f"In the trial the policy's limits ({' and '.join(said)}) delay both arms at the beginning of their blocks, "
+        f"which the simulation does not show.{left_out} If the arms are several moves apart, offer only longer "
+        "blocks with --blocks."
+    )
 
 
 def _wind_paths(
@@ -278,7 +368,7 @@ def _lengths(text: str | None) -> list[int] | None:
     return found
 
 
-def _show(plan: TrialPlan) -> None:
+def _show(plan: TrialPlan, more: Iterable[str]) -> None:
     console = Console()
     table = Table(title="Weeks until a gain is detected, in four of five trials")
     table.add_column("block")
@@ -293,7 +383,7 @@ def _show(plan: TrialPlan) -> None:
         helped = _weeks(design.weeks(plan.target, reference=True))
         table.add_row(rounds, *weeks, helped, f"{percent(design.switching)} %", style="bold" if best else None)
     console.print(table)
-    for sentence in plan.words:
+    for sentence in (*plan.words, *more):
         console.print(f"- {sentence}", highlight=False, markup=False)
 
 

@@ -297,7 +297,7 @@ def _fitted(problem: Problem, past: History | None, known: Learning, time: bool)
 def _given(known: Learning, count: int, time: bool) -> list[str]:
     names = {"kernel": "a kernel", "noise_std": "the noise", "prior_mean": "the prior mean"}
     words = [text for name, text in names.items() if not isinstance(known.get(name, "auto"), str | None)]
-    return words + [f"{count} past measurements"] * (count > 0) + ["contexts that are times"] * time
+    return words + [f"{count:,} past measurements"] * (count > 0) + ["contexts that are times"] * time
 
 
 def _process_in_time(problem: Problem, past: History) -> KernelSum:
@@ -359,7 +359,7 @@ def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, longes
             body.append(rule.gives_up)
     if beside:
         edge = PATIENCE * problem.diameter
-        lead, most = problem.cost(f"{edge:.3g}"), problem.cost(f"{2 * edge:.3g}")
+        lead, most = (problem.cost(f"{sum_:,.0f}" if sum_ >= 1000 else f"{sum_:.3g}") for sum_ in (edge, 2 * edge))
         body.append(
             f"It follows the plan until the model estimates that an alternative is ahead by about {lead}. By these "
             "estimates it never expects to pay more than the plan alone would, and at most "

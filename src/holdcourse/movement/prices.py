@@ -52,12 +52,11 @@ class Prices:
 def _converted(price: Price, cost_unit: str, per: str, what: str) -> float:
     if price.unit and not cost_unit:
         raise InvalidInput(
-            f"the price {what} is in {price.unit}; say in which unit costs are measured, such as "
-            f"cost_unit={price.unit!r}"
+            f"{what} is a price in {price.unit}; say in which unit costs are measured, such as cost_unit={price.unit!r}"
         )
     if price.per != "change" and not per:
         raise InvalidInput(
-            f"the price {what} is for each {price.per}; say in which unit the settings are: unit={price.per!r}, or a "
+            f"{what} is a price for each {price.per}; say in which unit the settings are: unit={price.per!r}, or a "
             "list with one for each axis; or give the price as a number"
         )
     return price.in_units(cost_unit, per, what)

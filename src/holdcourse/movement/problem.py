@@ -650,7 +650,8 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
     if factors.ndim > 1 or factors.size not in (1, dimensions):
         raise InvalidInput(f"scale must be one number or {dimensions} (one per coordinate), got shape {factors.shape}")
     if not (np.isfinite(factors) & (factors > 0)).all():
-        raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}")
+        same = "; if every change costs the same, give fixed_cost= and a small scale=" if (factors == 0).any() else ""
+        raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}{same}")
     if metric_name not in (*METRIC_NAMES, KNOBS) and (factors != 1.0).any():
         raise InvalidInput(
             "scale belongs to a named metric; a matrix or a function gives the costs already, so multiply them there"

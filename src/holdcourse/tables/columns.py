@@ -47,6 +47,9 @@ _SEVERAL = {low for low in _BY_LETTERS if sum(unit.lower() == low for unit in UN
 _SUFFIXES = frozenset(unit for unit in UNITS if len(unit) > 1 and unit not in ("min", "ms", "deg", "rad", "rpm"))
 
 
+LONGEST_UNIT = 12  # letters
+
+
 class Header(NamedTuple):
     """A header, taken apart."""
 
@@ -57,16 +60,21 @@ class Header(NamedTuple):
 def split_name(header: str) -> Header:
     """Take the unit off a header.
 
-    >>> [tuple(split_name(header)) for header in ("power [kW]", "Outdoor (°C)", "load_kW", "kwh", "load")]
-    [('power', 'kW'), ('Outdoor', '°C'), ('load', 'kW'), ('kwh', 'kWh'), ('load', None)]
+    >>> [tuple(split_name(header)) for header in ("power [kW]", "Outdoor (°C)", "load_kw", "kwh", "steam_t_h")]
+    [('power', 'kW'), ('Outdoor', '°C'), ('load', 'kW'), ('kwh', 'kWh'), ('steam', 't/h')]
     """
     text = header.strip()
     bracket = re.fullmatch(r"(.*?)[\s_]*[\[(]\s*([^\[\]()]{1,20}?)\s*[\])]", text)
     if bracket and bracket[1]:
         return Header(bracket[1].strip(), bracket[2])
+    double = re.fullmatch(r"(.+?)_([a-zA-Z0-9]+)_(?:per_)?([a-zA-Z]+)", text)  # eur_per_mwh, t_h
+    quotient = known_unit(f"{double[2]}/{double[3]}") if double else None
+    if double and quotient:
+        return Header(double[1].strip(), quotient)
     suffix = re.fullmatch(r"(.+?)(?:_|\s+in\s+|,\s*|\s+)(\S+)", text)
-    if suffix and suffix[2] in _SUFFIXES:
-        return Header(suffix[1].strip(), suffix[2])
+    unit = known_unit(suffix[2]) if suffix else None
+    if suffix and unit in _SUFFIXES:
+        return Header(suffix[1].strip(), unit)
     return Header(text, known_unit(text))
 
 
@@ -79,8 +87,12 @@ def known_unit(text: str) -> str | None:
 
 
 def units_row(table: Table) -> dict[int, str] | None:
-    """Return the units in the first row by column, where it holds nothing but units; None where it does not."""
+    """Return the units in the first row by column, where it holds nothing but units; None where it does not.
+
+    A short text that is no unit of ours is one above numbers, where another column has one that we know.
+    """
     found: dict[int, str] = {}
+    known = False
     for column, cells in enumerate(table.cells):
         cell = cells[0]
         if not isinstance(cell, str) or is_number(cell):
@@ -88,11 +100,14 @@ def units_row(table: Table) -> dict[int, str] | None:
         text = cell.strip()
         bracket = re.fullmatch(r"[\[(]\s*([^\[\]()]{0,20})\s*[\])]", text)
         unit = bracket[1].strip() if bracket else known_unit(text)
+        known = known or unit is not None
         if unit is None and not is_missing(text):
-            return None
+            if len(text) > LONGEST_UNIT or not all(is_number(cell) or is_missing(cell) for cell in cells[1:]):
+                return None
+            unit = text
         if unit and unit != "-":
             found[column] = unit
-    return found or None
+    return found if known and found else None
 
 
 def without_first_row(table: Table) -> Table:

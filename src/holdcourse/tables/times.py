@@ -99,7 +99,8 @@ def read_times(
     if timezone is not None:
         times, unsure = _from_zone(parsed, timezone, place)
         noted = (
-            f"; {unsure} in the hour that occurs twice are there only once, and were read as before the change"
+            f"; {unsure} {'time' if unsure == 1 else 'times'} of the hour that occurs twice occurred only once, "
+            "read as before the change"
             if unsure
             else ""
         )
@@ -206,7 +207,7 @@ def is_time(cell: str) -> bool:
     """Return whether a text is a time in one of the ways that are known; a plain number is none."""
     text = cell.strip()
     return _is_iso(text) or (
-        not re.fullmatch(r"[\d.]+", text) and any(_fits(text, d + c) for c in _CLOCK_FORMATS for d in _DAY_FORMATS)
+        not re.fullmatch(r"\d*\.?\d*", text) and any(_fits(text, d + c) for c in _CLOCK_FORMATS for d in _DAY_FORMATS)
     )
 
 

@@ -177,9 +177,8 @@ class Answer:
             said.append(self._words_of_carry_over(self.carry_over, per_round))
         said += self._words_of_rounds()
         if self.switching > 0:
-            said.append(
-                f"Switching between the arms has cost {self.switching:.3g}{per_round}, which is on neither bill."
-            )
+            spent = f"{_signed(self.switching)[1:]}{per_round}"
+            said.append(f"Switching between the arms has cost {spent}, which is on neither bill.")
         return said
 
     def _words_of_carry_over(self, checked: CarryOver, per_round: str) -> str:
@@ -414,7 +413,7 @@ def _carry_over(blocks: Blocks, drop: int | None) -> CarryOver | None:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.3g}"
+    return f"{value:+,.0f}" if abs(value) >= 999.5 else f"{value:+.3g}"
 
 
 def _longer(days: float) -> str:

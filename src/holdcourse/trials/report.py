@@ -171,7 +171,7 @@ def _over_time(found: RecordedTrial, measured: Answer) -> str:
         f"<text x='{LEFT - 8}' y='{y(0.0) + 4:.1f}' text-anchor='end'>0</text>",
     ]
     drawn += [
-        f"<text x='{LEFT - 8}' y='{y(value) + 4:.1f}' text-anchor='end'>{value:+.3g}</text>"
+        f"<text x='{LEFT - 8}' y='{y(value) + 4:.1f}' text-anchor='end'>{_said(value, '+')}</text>"
         for value in (top, low)
         if value and abs(y(value) - y(0.0)) > 30  # or the letters of a narrow screen would touch
     ]
@@ -205,8 +205,8 @@ def _blocks(found: RecordedTrial) -> str:
             cx, cy = x(pair) + width * (0.2 if j else -0.2), 12 + (HIGH - 50) * (top - float(net[pair, j])) / span
             dots.append(f"<circle class='{'ours' if ours else 'theirs'}' cx='{cx:.1f}' cy='{cy:.1f}' r='3'/>")
     marks = [
-        f"<text x='{LEFT - 8}' y='16' text-anchor='end'>{top:.3g}</text>",
-        f"<text x='{LEFT - 8}' y='{HIGH - 34}' text-anchor='end'>{low:.3g}</text>",
+        f"<text x='{LEFT - 8}' y='16' text-anchor='end'>{_said(top)}</text>",
+        f"<text x='{LEFT - 8}' y='{HIGH - 34}' text-anchor='end'>{_said(low)}</text>",
         *_dates(found, list(range(table.pairs)), x),
     ]
     unit = f" in {escape(found.unit)}" if found.unit else ""
@@ -216,6 +216,11 @@ def _blocks(found: RecordedTrial) -> str:
         f"aria-label='net cost of every block'>{''.join(dots)}{''.join(marks)}</svg><p class='small'>Net cost a round"
         f"{unit} of every block; rewards count as negative costs. {whose}</p></section>"
     )
+
+
+def _said(number: float, sign: str = "") -> str:
+    """Return a number beside a picture."""
+    return f"{number:{sign},.0f}" if abs(number) >= 999.5 else f"{number:{sign}.3g}"
 
 
 def _dates(found: RecordedTrial, pairs: Sequence[int], x: object) -> list[str]:

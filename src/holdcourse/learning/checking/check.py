@@ -43,6 +43,7 @@ LEAST_GROWTH = 0.02  # of the error, below which an axis makes no difference
 BEYOND_CHANCE = 2.5  # standard errors
 TYPICAL = 24  # contexts of the history at which settings are compared
 TENTHS = 10  # parts of an axis, in which readings are counted
+SPARSE = 1.5  # usual distances between values, beyond which nothing between two of them is a gap
 CORNER = 0.35  # of the contexts' range: a setting measured within less was measured in a corner
 AT_ONCE = 256  # contexts predicted at once
 SLIGHT = 0.01  # of the prior variance: parts of a kernel with less say nothing about length scales
@@ -395,8 +396,12 @@ def _gaps(past: History, names: tuple[str, ...]) -> tuple[Gap, ...]:
     found = []
     for name, values in zip(names, past.contexts.T, strict=True):
         low, high = float(values.min()), float(values.max())
-        if not high > low or len(np.unique(values)) <= TENTHS:
+        if not high > low:
             continue
+        steps = np.diff(np.unique(np.round((values - low) / (high - low), 9))) * (high - low)
+        if len(steps) < TENTHS:
+            continue
+        usual = float(np.median(steps))  # values that lie apart by that leave no hole: an hour is followed by the next
         edges = np.linspace(low, high, TENTHS + 1)
         counts = np.histogram(values, edges)[0]
         k = 0
@@ -404,7 +409,8 @@ def _gaps(past: History, names: tuple[str, ...]) -> tuple[Gap, ...]:
             end = k
             while end < TENTHS and counts[end] <= few:
                 end += 1
-            if end > k:
+            around = values[values < edges[k]].max(initial=low), values[values >= edges[end]].min(initial=high)
+            if end > k and around[1] - around[0] > SPARSE * usual:
                 found.append(Gap(name, float(edges[k]), float(edges[end]), int(counts[k:end].sum())))
             k = end + 1
     return tuple(found)

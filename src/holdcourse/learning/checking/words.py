@@ -42,7 +42,7 @@ def in_words(check: ModelCheck) -> Iterable[str]:
 
 def _words_on_errors(check: ModelCheck) -> str:
     begin = (
-        f"Each of {int(check.fold[-1]) + 1} blocks of the {len(check.history)} readings was predicted from the others"
+        f"Each of {int(check.fold[-1]) + 1} blocks of the {len(check.history):,} readings was predicted from the others"
     )
     error, median = (check.problem.cost(_said(size)) for size in (check.error, float(np.median(check.measured))))
     size = f"its mean error is {error}, and the median reading is {median}"

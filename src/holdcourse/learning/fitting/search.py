@@ -353,7 +353,8 @@ class Search:
         length = guesses[winner][1]
         if length is not None:
             named[METRIC_LENGTH] = length
-            if informative and len(guesses) > 1 and winner in (0, len(guesses) - 1):
+            at_end = informative and len(guesses) > 1 and winner in (0, len(guesses) - 1)
+            if at_end and _differ(self.problem.symmetric_distances):
                 ends[METRIC_LENGTH] = ("metric", "upper" if winner else "lower")
         fit = Fit(
             kernel=kernel,
@@ -391,6 +392,12 @@ def _unit_power(entry: Parameter) -> int:
 
 def _plain(prior_mean: PriorMean) -> PriorMean:
     return float(prior_mean) if isinstance(prior_mean, (int, float, np.number)) else prior_mean
+
+
+def _differ(distances: Array) -> bool:
+    """Return whether some settings are closer than others; where none is, no length of the metric means anything."""
+    apart = distances[~np.eye(len(distances), dtype=bool)]
+    return len(apart) > 0 and float(np.ptp(apart)) > 0
 
 
 def _named(entries: list[Parameter], theta: Array, scale: float) -> dict[str, float]:
