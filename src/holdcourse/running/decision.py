@@ -313,6 +313,13 @@ class Entry:
         return self.decision.action if order is None else order.action
 
     @property
+    def began(self) -> int:
+        """The action with which the round began, as far as anybody said: within it the machine may be sent elsewhere."""
+        if self.told is not None and self.told[1] not in (None, self.meant):
+            return self.taken
+        return self.decision.action if self.order is None else self.order.action
+
+    @property
     def taken(self) -> int:
         """The action that ran, as far as anybody said."""
         applied = None if self.told is None else self.told[1]

@@ -283,16 +283,26 @@ class Position:
         arrivals = tuple((past, places[action]) for past, action in self.arrivals)
         return Position(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
 
-    def corrected(self, action: int, round: int, newest: int) -> Position:  # noqa: A002
-        """Return it as if it had been at `action` in `round`; `newest` is the last round played."""
+    def corrected(
+        self,
+        action: int,
+        round: int,  # noqa: A002
+        newest: int,
+        next_began: int | None = None,
+    ) -> Position:
+        """Return it as if it had been at `action` in `round`; `newest` is the last round played.
+
+        `next_began` is where the machine was to be in the round after it, before it was sent elsewhere within that
+        round; None: it was not.
+        """
         before = [arrival for arrival in self.arrivals if arrival[0] < round]
         if not before:  # too long ago to matter
             return self
         after = [] if action == before[-1][1] else [(round, action)]
         if round < newest:
             left = [arrival for arrival in self.arrivals if arrival[0] == round + 1]
-            if not left:  # it stayed where it was then, so it must have come there
-                left = [(round + 1, next(there for past, there in reversed(self.arrivals) if past <= round))]
+            if not left or next_began not in (None, left[0][1]):  # it stayed where it was, so it must have come there
+                left = [(round + 1, next(there for past, there in reversed(self.arrivals) if past <= round)), *left]
             after += left[1:] if left[0][1] == action else left
             after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
         return Position((*before, *after))

@@ -314,8 +314,9 @@ class Session:
         if retracted is None:
             self._learn_also(entry.request.context, also)
         if taken != entry.meant:
-            newest = self.round - 1
-            self.where = self.where.corrected(taken, decision.round, newest)
+            newest, following = self.round - 1, self.entries.get(decision.round + 1)
+            next_began = None if following is None else following.began
+            self.where = self.where.corrected(taken, decision.round, newest, next_began)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
         told = entry.with_tell(measurement, applied, retracted, also, reference)
