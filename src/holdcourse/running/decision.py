@@ -314,7 +314,7 @@ class Entry:
 
     @property
     def began(self) -> int:
-        """The action with which the round began, as far as anybody said: within it the machine may be sent elsewhere."""
+        """The action at which the round began, as far as anybody said; `taken` is the last one."""
         if self.told is not None and self.told[1] not in (None, self.meant):
             return self.taken
         return self.decision.action if self.order is None else self.order.action
