@@ -609,6 +609,21 @@ def test_a_step_that_is_interrupted_without_a_record_has_not_happened(name, retr
         assert state_of(controller) == state_of(undisturbed)
 
 
+@pytest.mark.parametrize(
+    "step", [lambda c: c.redirect(wanted_index=4), lambda c: c.tell("r5", 1.5, reference=0.5)], ids=["redirect", "tell"]
+)
+def test_an_interrupted_step_leaves_a_decision_as_it_was_before_a_retraction(step):
+    """What was expected of a pending decision was expected with a measurement that has been taken back since."""
+    controller = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3)
+    for _ in half_rounds(controller, "gp_md exact", 5):
+        pass
+    controller.ask(context=0.3)
+    controller.retract(next(f"r{t}" for t in range(5) if controller.entry(f"r{t}").told[0] is not None), "unplugged")
+    before = state_of(controller)
+    assert interrupted(lambda: step(controller), Recent.add, 0)
+    assert state_of(controller) == before
+
+
 def test_a_recovery_that_is_interrupted_too_is_made_up_for():
     controller = learner()
     decision = controller.ask(context=0.3)

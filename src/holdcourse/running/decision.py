@@ -419,6 +419,13 @@ class Entry:
         """Return the entry with what the model makes of the measurement."""
         return self._with(weight=weight, instead=instead)
 
+    def with_facts_of(self, other: Entry) -> Entry:
+        """Return the entry with what was told of the decision, and where the machine was sent, as another one says."""
+        if (self.told, self.redirected) == (other.told, other.redirected):
+            return self
+        names = ("told", "redirected", "retracted", "weight", "instead", "also", "reference")
+        return self._with(**{name: getattr(other, name) for name in names})
+
     def _with(self, **changed: Any) -> Entry:
         other = object.__new__(Entry)  # quicker than `replace`, which would look at all arrays again
         vars(other).update(vars(self), **changed)
