@@ -548,6 +548,40 @@ def test_an_episode_begins_within_reach_or_by_force(tmp_path):
     assert hc.audit.verify(tmp_path / "record").verified
 
 
+def far_behind(path):
+    """A controller whose rule went on to the other end, while the dwell time kept the machine."""
+    policy = hc.planner_known(LINE, max_step=0.4)
+    controller = hc.Controller(policy, start=0.0, limits=hc.Limits(min_dwell=9, max_step=0.4), log=path)
+    for _ in range(4):
+        controller.tell(controller.ask(0.5, costs=[9.0, 8.0, 7.0, 6.0, 5.0, 0.0]).id, None)
+    assert (controller.setting, controller.entry("r3").decision.wanted_value) == (0.4, 1.0)
+    return controller
+
+
+def test_what_the_machine_can_reach_is_allowed_wherever_the_rule_stands(tmp_path):
+    controller = far_behind(tmp_path / "record")
+    decision = controller.ask(0.5, costs=COSTS, allowed=[0.0])
+    assert (decision.value, decision.limited_by) == (0.0, None)
+    controller.close()
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
+@pytest.mark.parametrize("wish", [{"watching": True}, {"instructed": 0.2, "force": "storm"}, {}, {"instructed": 0.2}])
+def test_a_decision_that_nobody_heeds_need_not_be_in_reach_of_the_rule(tmp_path, wish):
+    controller = far_behind(tmp_path / "record")
+    controller.new_episode(0.0)
+    if wish == {"watching": True} or "force" in wish:
+        controller.ask(0.5, costs=COSTS, allowed=[1.0], **wish)
+        assert controller.setting == (0.2 if "force" in wish else 0.0)
+    else:
+        before = state_of(controller)
+        with pytest.raises(NoActionLeft, match="of 0"):
+            controller.ask(0.5, costs=COSTS, allowed=[1.0], **wish)
+        assert state_of(controller) == before
+    controller.close()
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
 def interrupted(call, within, nth):
     """Interrupt a call at the nth call that a function makes, also in others that it calls; says whether there was one.
 

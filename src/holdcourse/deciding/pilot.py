@@ -48,9 +48,9 @@ class Pilot:
             )
         return estimate, View(costs, context, allowed, forecast, self.model)
 
-    def decide(self, view: View) -> Choice:
-        """Return the rule's choice, the same as often as it is asked."""
-        return self.rule.step(self.state, view)
+    def decide(self, view: View, at: int | None = None) -> Choice:
+        """Return the rule's choice, the same as often as it is asked; with `at`: as if it had been moved there."""
+        return self.rule.step(self.state if at is None else resumed(self.rule, self.state, at), view)
 
     def choose(
         self,

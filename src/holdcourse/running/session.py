@@ -22,7 +22,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
-from holdcourse.deciding.rules import Choice, Turn
+from holdcourse.deciding.rules import Choice, Turn, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import doubted_by, maximises, tried_by
 from holdcourse.learning.history import check_context
@@ -190,16 +190,17 @@ class Session:
         problem, round_number = self.policy.problem, self.round
         mask = request.mask(problem.entries)
         estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
-        choice = self.pilot.decide(view)
+        unheeded = wish is not None and (wish.action is None or wish.force is not None)  # forced elsewhere, or watched
+        choice = self._chosen(view, unheeded=unheeded)
         wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
         if cooling and self.guard is not None:
             wanted = self.guard.safe_action
         try:
             action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
         except NoActionLeft:
-            if wish is None or (wish.action is not None and wish.force is None):
+            if not unheeded:
                 raise
-            action, limit = self.where.action, "max_step"  # nobody goes by it: it is forced elsewhere, or watched
+            action, limit = self.where.action, "max_step"
         if cooling and limit is None and action != choice.action:
             limit = "cool_down"
         decision = Decision(
@@ -231,6 +232,23 @@ class Session:
             tried=self.tried,
         )
         return choice, entry
+
+    def _chosen(self, view: View, *, unheeded: bool) -> Choice:
+        """What the rule chooses; a rule that knows the longest step may find nothing within it, from where it is.
+
+        Limits may have kept the machine elsewhere, from where something is. Where nobody heeds the decision, as of
+        `unheeded`, the rule goes on from the nearest allowed action.
+        """
+        try:
+            return self.pilot.decide(view)
+        except NoActionLeft:
+            here = self.where.action
+            try:
+                return self.pilot.decide(view, here)
+            except NoActionLeft:
+                if not unheeded:
+                    raise
+                return self.pilot.decide(view, self.policy.problem.nearest(here, view.allowed))
 
     def _order(self, wish: Wish, allowed: Mask, moves_in: int | None = None) -> Order:
         """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits.
