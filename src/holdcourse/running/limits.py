@@ -6,7 +6,8 @@ to it. Which actions are permitted, strongest first:
 1. allowed: the round's mask; never broken;
 2. max_step: no single move is longer than this, and none costs more than max_step_cost; never broken. If no allowed
    action is within reach, that is an error;
-3. min_dwell: after a move, stay for at least this number of rounds;
+3. min_dwell: after a move, stay for at least this number of rounds. For being sent elsewhere within a round, that
+   round counts as a whole one;
 4. max_moves: at most this number of moves within any `window` rounds. Being sent elsewhere within a round is a move of
    that round, also back to where the machine came from.
 
