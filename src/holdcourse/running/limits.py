@@ -260,6 +260,10 @@ class Position:
         """The round of its newest move; None where none is known."""
         return self.arrivals[-1][0] if len(self.arrivals) > 1 else None
 
+    def at(self, round: int) -> int | None:  # noqa: A002
+        """The action at which it was at the end of a round; None where that is too long ago to be known."""
+        return next((there for past, there in reversed(self.arrivals) if past <= round), None)
+
     def moves_since(self, round: int) -> int:  # noqa: A002
         """How often it moved in `round` and later."""
         count = 0

@@ -332,10 +332,8 @@ class Session:
         if retracted is None:
             self._learn_also(entry.request.context, also)
         if taken != entry.meant:
-            newest, following = self.round - 1, self.entries.get(decision.round + 1)
-            next_began = None if following is None else following.began
-            self.where = self.where.corrected(taken, decision.round, newest, next_began)
-            if decision.round == newest:  # only then is the machine still there
+            self._correct(taken, decision.round)
+            if decision.round == self.round - 1:  # only then is the machine still there
                 self.pilot.move_to(taken)
         told = entry.with_tell(measurement, applied, retracted, also, reference)
         self.entries[decision.round] = told.with_weight(learned.weight, learned.instead)
@@ -357,11 +355,20 @@ class Session:
         """
         learned = self._measured(action, context, measurement, turn)
         self._learn_also(context, also)
+        told = round_of(decision_id)
         if place is not None:
             self._place(place)
-        if round_of(decision_id) == self.round - 1:
+        elif told < self.round - 1 and self.where.at(told) not in (None, action):
+            self._correct(action, told)
+        if told == self.round - 1:
             self.settled = self.round
         return learned
+
+    def _correct(self, action: int, number: int) -> None:
+        """Take in that the machine was at an action in a round, whatever was meant: limits count from there."""
+        following = self.entries.get(number + 1)
+        next_began = None if following is None else following.began
+        self.where = self.where.corrected(action, number, self.round - 1, next_began)
 
     def _learn_also(self, context: Any, also: Also) -> None:
         """Take in what was measured at other actions than the one that ran."""
