@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.driving import state_of
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge
@@ -119,6 +120,17 @@ def test_a_record_resumes_and_verifies(tmp_path):
     assert played[log] == played[tmp_path / "whole.log"]
     found = hc.audit.verify(log)
     assert (found.decisions, found.differences) == (20, ())
+
+
+def test_rounds_without_a_measurement_resume_to_the_last_bit(tmp_path):
+    """What one round computed must not change the last digits of the next: another process does not know it."""
+    alone = saved = hc.Controller(planner(), start={"a": 2, "codec": "lz4", "b": 10})
+    for t, context in enumerate([0.5, 0.25, 0.5, 0.75, 0.25, 0.5, 1.0]):
+        saved.save(tmp_path / "state")
+        saved = hc.Controller.load(tmp_path / "state", planner())
+        for each in (alone, saved):
+            each.tell(each.ask(context, watching=True).id, 1.0 if t == 0 else None)
+        assert state_of(saved) == state_of(alone)
 
 
 def test_limits_by_knob_and_words():

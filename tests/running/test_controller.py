@@ -548,6 +548,40 @@ def test_an_episode_begins_within_reach_or_by_force(tmp_path):
     assert hc.audit.verify(tmp_path / "record").verified
 
 
+def far_behind(path):
+    """A controller whose rule went on to the other end, while the dwell time kept the machine."""
+    policy = hc.planner_known(LINE, max_step=0.4)
+    controller = hc.Controller(policy, start=0.0, limits=hc.Limits(min_dwell=9, max_step=0.4), log=path)
+    for _ in range(4):
+        controller.tell(controller.ask(0.5, costs=[9.0, 8.0, 7.0, 6.0, 5.0, 0.0]).id, None)
+    assert (controller.setting, controller.entry("r3").decision.wanted_value) == (0.4, 1.0)
+    return controller
+
+
+def test_what_the_machine_can_reach_is_allowed_wherever_the_rule_stands(tmp_path):
+    controller = far_behind(tmp_path / "record")
+    decision = controller.ask(0.5, costs=COSTS, allowed=[0.0])
+    assert (decision.value, decision.limited_by) == (0.0, None)
+    controller.close()
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
+@pytest.mark.parametrize("wish", [{"watching": True}, {"instructed": 0.2, "force": "storm"}, {}, {"instructed": 0.2}])
+def test_a_decision_that_nobody_heeds_need_not_be_in_reach_of_the_rule(tmp_path, wish):
+    controller = far_behind(tmp_path / "record")
+    controller.new_episode(0.0)
+    if wish == {"watching": True} or "force" in wish:
+        controller.ask(0.5, costs=COSTS, allowed=[1.0], **wish)
+        assert controller.setting == (0.2 if "force" in wish else 0.0)
+    else:
+        before = state_of(controller)
+        with pytest.raises(NoActionLeft, match="of 0"):
+            controller.ask(0.5, costs=COSTS, allowed=[1.0], **wish)
+        assert state_of(controller) == before
+    controller.close()
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
 def interrupted(call, within, nth):
     """Interrupt a call at the nth call that a function makes, also in others that it calls; says whether there was one.
 
@@ -607,6 +641,21 @@ def test_a_step_that_is_interrupted_without_a_record_has_not_happened(name, retr
         assert times > 0
         step(controller) if within is Session.accept else None  # asked again, the answer is the same
         assert state_of(controller) == state_of(undisturbed)
+
+
+@pytest.mark.parametrize(
+    "step", [lambda c: c.redirect(wanted_index=4), lambda c: c.tell("r5", 1.5, reference=0.5)], ids=["redirect", "tell"]
+)
+def test_an_interrupted_step_leaves_a_decision_as_it_was_before_a_retraction(step):
+    """What was expected of a pending decision was expected with a measurement that has been taken back since."""
+    controller = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3)
+    for _ in half_rounds(controller, "gp_md exact", 5):
+        pass
+    controller.ask(context=0.3)
+    controller.retract(next(f"r{t}" for t in range(5) if controller.entry(f"r{t}").told[0] is not None), "unplugged")
+    before = state_of(controller)
+    assert interrupted(lambda: step(controller), Recent.add, 0)
+    assert state_of(controller) == before
 
 
 def test_a_recovery_that_is_interrupted_too_is_made_up_for():

@@ -13,6 +13,7 @@ from oracles.limits import right_action, sent, violations
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.running.decision import Order
 from holdcourse.running.limits import KEPT_MOVES, Limits, Position, nearest_permitted, settings_within
 
 LINE = hc.Problem([0.0, 1.0, 2.0, 4.0, 8.0])
@@ -255,6 +256,22 @@ def test_what_was_applied_in_the_round_before_leaves_the_moves_within_a_round():
     assert where.corrected(4, 3, 6) == at(0, (3, 4), (4, 2), (4, 3), (6, 0))
     assert where.corrected(2, 3, 6) == at(0, (3, 2), (4, 3), (6, 0))
     assert where.corrected(4, 4, 6) == at(0, (3, 1), (4, 4), (5, 3), (6, 0))
+
+
+def test_what_was_applied_late_leaves_the_move_from_where_the_next_round_began():
+    """Round 4 began at 1, and within it the machine was sent to 0: where it really was in round 3."""
+    where = at(0, (2, 1), (4, 0))
+    assert where.corrected(0, 3, 5, next_began=1) == at(0, (2, 1), (3, 0), (4, 1), (4, 0))
+    assert where.corrected(0, 3, 5, next_began=0) == at(0, (2, 1), (3, 0)), "it was decided"
+
+    controller = hc.Controller(hc.md_known(LINE), start_index=1, limits=hc.Limits(min_dwell=2), max_pending=3)
+    costs = np.ones(LINE.n)
+    controller.ask(costs=costs, round=0, instructed_index=1)
+    controller.ask(costs=costs, round=1, instructed_index=1)
+    controller.redirect(wanted_index=0)
+    controller.tell("r0", 1.0, applied_index=0)
+    decision = controller.ask(costs=costs, round=2, instructed_index=2)
+    assert controller.entry(decision.id).order == Order(2, 0, "min_dwell"), "it came there in round 1"
 
 
 # -- against the twin --------------------------------------------------------------------------------------------------

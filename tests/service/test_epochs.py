@@ -224,6 +224,25 @@ def test_a_late_tell_from_elsewhere_keeps_the_moves_that_limits_count(client, na
     assert client.see(name, "verify", full=True)["ok"]
 
 
+def test_a_late_tell_of_an_older_round_from_elsewhere_counts_for_limits_too(client, name):
+    fixed = {"policy": "fixed-at", "options": {"setting_index": 0}, "max_pending": 3}
+    client.create(id=name, start_index=0, limits={"min_dwell": 3}, **fixed)
+    for number in range(3):
+        client.do(name, "ask", context=0.5, round=number)
+    client.change(name, limits={"min_dwell": 4}, actions=[3.0, 2.0, 1.0, 0.0])
+    client.do(name, "tell", decision="r1", measurement=1.0, applied=2.0)  # there in round 1, and back in round 2
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    client.do(name, "tell", decision="r2", measurement=1.0)
+    client.do(name, "override", setting=3.0, reason="storm")
+    moved = []
+    for number in range(3, 7):
+        decision = client.do(name, "ask", context=0.5, round=number)
+        moved.append((decision["value"], decision["limited_by"]))
+        client.do(name, "tell", decision=decision["decision"], measurement=1.0)
+    assert moved == [(0.0, "min_dwell")] * 3 + [(3.0, None)]
+    assert client.see(name, "verify", full=True)["ok"]
+
+
 def test_actions_that_a_change_names_are_new_ones_and_the_others_follow(client, name):
     fixed = {"policy": "fixed-at", "options": {"setting_index": 2}, "fallback_index": 3}
     client.create(id=name, guard={"threshold": 9.0, "revert_to_index": 1}, **fixed)

@@ -178,6 +178,22 @@ def test_while_questions_come_an_older_measurement_sends_nobody_to_the_fallback(
     assert (told["told"]["applied_index"], told["assumed"]) == (0, "answer")
 
 
+@pytest.mark.parametrize("actions", [[0.0, 1.0, 2.0, 3.0], [3.0, 2.0, 1.0, 0.0]])
+def test_where_the_machine_fell_back_is_known_after_the_next_question(client, name, actions):
+    client.create(id=name, fallback_index=3, deadline_s=0.4, max_pending=2, limits={"min_dwell": 4}, **STAYS)
+    client.do(name, "ask", context=0.5, round=0)
+    wait_for(lambda: client.see(name, "state")["action"] == 3, "the watchdog")
+    client.change(name, deadline_s=60.0)
+    assert client.do(name, "ask", context=0.5, round=1)["action"] == 3
+    client.change(name, actions=actions)
+    told = client.do(name, "tell", decision="r0", measurement=1.0)
+    assert (told["told"]["applied"], told["assumed"]) == (3.0, "fallback")
+    client.do(name, "tell", decision="r1", measurement=1.0)
+    decision = client.do(name, "ask", context=0.5, round=2)
+    assert (decision["value"], decision["limited_by"]) == (3.0, "min_dwell"), "it was sent there in round 0"
+    assert client.see(name, "verify", full=True)["ok"]
+
+
 def test_an_episode_begins_within_the_limits_or_by_force(client, name):
     client.create(id=name, **STAYS, **NEAR)
     message = client.do(name, "episode", start_index=3, status=422)["message"]

@@ -48,9 +48,9 @@ class Pilot:
             )
         return estimate, View(costs, context, allowed, forecast, self.model)
 
-    def decide(self, view: View) -> Choice:
-        """Return the rule's choice; asked again, the rule chooses the same."""
-        return self.rule.step(self.state, view)
+    def decide(self, view: View, at: int | None = None) -> Choice:
+        """Return the rule's choice; asked again, it chooses the same. With `at`: as if it had been moved there."""
+        return self.rule.step(self.state if at is None else resumed(self.rule, self.state, at), view)
 
     def choose(
         self,

@@ -172,6 +172,7 @@ class AdditiveCosts:
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """What each setting of each group adds in this context, by entry; the level is shared out evenly."""
         e = self._checked(context)[None]
+        self._shared = (None, {})  # what an earlier round asked for, in other batches, differs in last digits
         mean, std = (np.concatenate([each[k][0] for each in self._of_groups(e)]) for k in range(2))
         return Estimate(mean - self.width * std, mean, self._sign * mean, std)
 

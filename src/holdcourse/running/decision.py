@@ -313,6 +313,13 @@ class Entry:
         return self.decision.action if order is None else order.action
 
     @property
+    def began(self) -> int:
+        """The action at which the round began, as far as anybody said; `taken` is the last one."""
+        if self.told is not None and self.told[1] not in (None, self.meant):
+            return self.taken
+        return self.decision.action if self.order is None else self.order.action
+
+    @property
     def taken(self) -> int:
         """The action that ran, as far as anybody said."""
         applied = None if self.told is None else self.told[1]
@@ -411,6 +418,13 @@ class Entry:
     def with_weight(self, weight: float | None, instead: float | None = None) -> Entry:
         """Return the entry with what the model makes of the measurement."""
         return self._with(weight=weight, instead=instead)
+
+    def with_facts_of(self, other: Entry) -> Entry:
+        """Return the entry with what was told of the decision, and where the machine was sent, as another one says."""
+        if (self.told, self.redirected) == (other.told, other.redirected):
+            return self
+        names = ("told", "redirected", "retracted", "weight", "instead", "also", "reference")
+        return self._with(**{name: getattr(other, name) for name in names})
 
     def _with(self, **changed: Any) -> Entry:
         other = object.__new__(Entry)  # quicker than `replace`, which would look at all arrays again

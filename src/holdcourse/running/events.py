@@ -153,12 +153,16 @@ class AskDetails(Cause):
 
 @dataclass(frozen=True)
 class PendingDecision(AskDetails):
-    """A decision that waits for its measurement, with its question; `earlier`: of an epoch before the present one."""
+    """A decision that waits for its measurement, with its question; `earlier`: of an epoch before the present one.
+
+    `fallback` is where the machine was sent in its round because it was late, if another one was asked since.
+    """
 
     round: int
     proposed: int
     at: str
     context: Any
+    fallback: Order | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     earlier: bool = field(default=False, kw_only=True, metadata=LEFT_OUT)
 
 

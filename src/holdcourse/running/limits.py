@@ -6,7 +6,8 @@ to it. These limits say which actions are permitted, the strongest first:
 1. allowed: the round's mask; never broken;
 2. max_step: no single move is longer than this, and none costs more than max_step_cost; never broken. If no allowed
    action is within reach, that is an error;
-3. min_dwell: after a move, stay for at least this number of rounds;
+3. min_dwell: after a move, stay for at least this number of rounds. If somebody redirects the machine within a round,
+   that round counts as a whole one;
 4. max_moves: at most this number of moves within any `window` rounds. If somebody redirects the machine within a round,
    that is a move of the round, even if it goes back to where the machine came from.
 
@@ -259,6 +260,10 @@ class Position:
         """The round of its newest move; None where none is known."""
         return self.arrivals[-1][0] if len(self.arrivals) > 1 else None
 
+    def at(self, round: int) -> int | None:  # noqa: A002
+        """The action at which it was at the end of a round; None where that is too long ago to be known."""
+        return next((there for past, there in reversed(self.arrivals) if past <= round), None)
+
     def moves_since(self, round: int) -> int:  # noqa: A002
         """How often it moved in `round` and later."""
         count = 0
@@ -283,16 +288,26 @@ class Position:
         arrivals = tuple((past, places[action]) for past, action in self.arrivals)
         return Position(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
 
-    def corrected(self, action: int, round: int, newest: int) -> Position:  # noqa: A002
-        """Return it as if it had been at `action` in `round`; `newest` is the last round played."""
+    def corrected(
+        self,
+        action: int,
+        round: int,  # noqa: A002
+        newest: int,
+        next_began: int | None = None,
+    ) -> Position:
+        """Return it as if it had been at `action` in `round`; `newest` is the last round played.
+
+        `next_began` is where the machine was to be in the round after it, before it was sent elsewhere within that
+        round; None: it was not.
+        """
         before = [arrival for arrival in self.arrivals if arrival[0] < round]
         if not before:  # too long ago to matter
             return self
         after = [] if action == before[-1][1] else [(round, action)]
         if round < newest:
             left = [arrival for arrival in self.arrivals if arrival[0] == round + 1]
-            if not left:  # it stayed where it was then, so it must have come there
-                left = [(round + 1, next(there for past, there in reversed(self.arrivals) if past <= round))]
+            if not left or next_began not in (None, left[0][1]):  # it stayed where it was, so it must have come there
+                left = [(round + 1, next(there for past, there in reversed(self.arrivals) if past <= round)), *left]
             after += left[1:] if left[0][1] == action else left
             after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
         return Position((*before, *after))

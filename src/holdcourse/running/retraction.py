@@ -11,7 +11,7 @@ events of the newest rounds are kept in memory; see `Recent`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from holdcourse import archive
 from holdcourse.deciding import recipe
-from holdcourse.running.decision import Entry
 from holdcourse.running.events import Body, Event, Learn, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.session import KEPT_ENTRIES, Difference, Session, identity_in
@@ -133,12 +132,6 @@ def _own(array: NDArray[Any]) -> NDArray[Any]:
     return np.array(array) if np.asarray(array).flags.writeable else array
 
 
-def _same(entry: Entry, others: Mapping[int, Entry]) -> bool:
-    """Whether an entry is about a decision that others hold too, and as much was told of it."""
-    other = others.get(entry.decision.round)
-    return other is not None and (other.told, other.redirected) == (entry.told, entry.redirected)
-
-
 class Recent:
     """The newest events of a controller without a record, and states from which they can be lived through again.
 
@@ -208,8 +201,9 @@ class Recent:
         for body in self._bodies[checkpoint.number - self._first :]:
             again.repeat(body, self.reasons)
         if self.reasons:  # what is believed now of rounds that were decided before one was taken back is not what was
-            same = {number: entry for number, entry in session.entries.items() if _same(entry, again.entries)}
-            again.keep_entries(again.entries | same, self.reasons)
+            both = session.entries.keys() & again.entries.keys()
+            known = {number: session.entries[number].with_facts_of(again.entries[number]) for number in both}
+            again.keep_entries(again.entries | known, self.reasons)
         return again
 
     def _keep(self, session: Session) -> None:

@@ -22,7 +22,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
-from holdcourse.deciding.rules import Choice, Turn
+from holdcourse.deciding.rules import Choice, Turn, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import doubted_by, maximises, tried_by
 from holdcourse.learning.history import check_context
@@ -190,16 +190,17 @@ class Session:
         problem, round_number = self.policy.problem, self.round
         mask = request.mask(problem.entries)
         estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
-        choice = self.pilot.decide(view)
+        unheeded = wish is not None and (wish.action is None or wish.force is not None)  # forced elsewhere, or watched
+        choice = self._chosen(view, unheeded=unheeded)
         wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
         if cooling and self.guard is not None:
             wanted = self.guard.safe_action
         try:
             action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
         except NoActionLeft:
-            if wish is None or (wish.action is not None and wish.force is None):
+            if not unheeded:
                 raise
-            action, limit = self.where.action, "max_step"  # nobody goes by it: it is forced elsewhere, or watched
+            action, limit = self.where.action, "max_step"
         if cooling and limit is None and action != choice.action:
             limit = "cool_down"
         decision = Decision(
@@ -231,6 +232,23 @@ class Session:
             tried=self.tried,
         )
         return choice, entry
+
+    def _chosen(self, view: View, *, unheeded: bool) -> Choice:
+        """What the rule chooses; a rule that knows the longest step may find nothing within it, from where it is.
+
+        Limits may have kept the machine elsewhere, from where something is. Where nobody heeds the decision, as of
+        `unheeded`, the rule goes on from the nearest allowed action.
+        """
+        try:
+            return self.pilot.decide(view)
+        except NoActionLeft:
+            here = self.where.action
+            try:
+                return self.pilot.decide(view, here)
+            except NoActionLeft:
+                if not unheeded:
+                    raise
+                return self.pilot.decide(view, self.policy.problem.nearest(here, view.allowed))
 
     def _order(self, wish: Wish, allowed: Mask, moves_in: int | None = None) -> Order:
         """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits.
@@ -314,9 +332,8 @@ class Session:
         if retracted is None:
             self._learn_also(entry.request.context, also)
         if taken != entry.meant:
-            newest = self.round - 1
-            self.where = self.where.corrected(taken, decision.round, newest)
-            if decision.round == newest:  # only then is the machine still there
+            self._correct(taken, decision.round)
+            if decision.round == self.round - 1:  # only then is the machine still there
                 self.pilot.move_to(taken)
         told = entry.with_tell(measurement, applied, retracted, also, reference)
         self.entries[decision.round] = told.with_weight(learned.weight, learned.instead)
@@ -338,11 +355,20 @@ class Session:
         """
         learned = self._measured(action, context, measurement, turn)
         self._learn_also(context, also)
+        told = round_of(decision_id)
         if place is not None:
             self._place(place)
-        if round_of(decision_id) == self.round - 1:
+        elif told < self.round - 1 and self.where.at(told) not in (None, action):
+            self._correct(action, told)
+        if told == self.round - 1:
             self.settled = self.round
         return learned
+
+    def _correct(self, action: int, number: int) -> None:
+        """Take in that the machine was at an action in a round, whatever was meant: limits count from there."""
+        following = self.entries.get(number + 1)
+        next_began = None if following is None else following.began
+        self.where = self.where.corrected(action, number, self.round - 1, next_began)
 
     def _learn_also(self, context: Any, also: Also) -> None:
         """Take in what was measured at other actions than the one that ran."""

@@ -23,6 +23,7 @@ from holdcourse.deciding.trial import BASELINE, POLICY, without_trial
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, best_measured
 from holdcourse.movement.problem import Problem
+from holdcourse.running.decision import Order
 from holdcourse.running.estimates import alternative, history_off
 from holdcourse.running.events import (
     AlarmWindow,
@@ -187,18 +188,22 @@ def _learned_again(store: Store, settings: Settings, taken_back: Collection[str]
 def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
     """Return what an epoch goes on with, in the numbers of the new actions."""
     held, sent, fresh = carried.override, carried.fallback, carried.fresh_episode
-    if sent is not None:
-        wanted = None if sent.wanted is None else places[sent.wanted]
-        sent = replace(sent, wanted=wanted, action=places[sent.action])
     return replace(
         carried,
         override=None if held is None else replace(held, action=places[held.action]),
-        fallback=sent,
+        fallback=_moved_order(sent, places),
         pending={name: _moved(asked, places, problem) for name, asked in carried.pending.items()},
         fresh_episode=None if fresh is None else places[fresh],
         proposed_place=places[carried.proposed_place],
         watched=_moved_suspect(carried.watched, places),
     )
+
+
+def _moved_order(sent: Order | None, places: list[int]) -> Order | None:
+    if sent is None:
+        return None
+    wanted = None if sent.wanted is None else places[sent.wanted]
+    return replace(sent, wanted=wanted, action=places[sent.action])
 
 
 def _moved_suspect(watched: AlarmWindow, places: list[int]) -> AlarmWindow:
@@ -541,5 +546,6 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
         proposed_before=places[asked.proposed_before],
         proposed=places[asked.proposed],
         value=problem.value(here),
+        fallback=_moved_order(asked.fallback, places),
         earlier=True,
     )

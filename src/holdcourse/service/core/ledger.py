@@ -207,6 +207,8 @@ class Ledger:
 
     def _asked(self, at: str, body: Ask) -> None:
         assert body.extra is not None  # the service writes it with every decision
+        if self.newest in self.pending and self.fallback is not None:  # what was done in its round stays done
+            self.pending[self.newest] = replace(self.pending[self.newest], fallback=self.fallback)
         self.pending[body.id] = PendingDecision(
             **vars(body.extra), round=body.round, proposed=body.action, at=at, context=body.request.context
         )
@@ -290,7 +292,7 @@ class Ledger:
 
     def fallback_of(self, decision: str) -> Order | None:
         """Return where the machine was sent in the round of a pending decision because that is late; None: nowhere."""
-        return self.fallback if decision == self.newest else None
+        return self.fallback if decision == self.newest else self.pending[decision].fallback
 
     def _begin(self, body: ControllerCreated | EpochBegun) -> None:
         self._settings, self.home, self.fixed = body.config, body.home, body.fixed
