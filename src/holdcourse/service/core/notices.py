@@ -253,7 +253,9 @@ class Email(AlarmFilter):
         self._password()
 
     def _password(self) -> str:
-        return "" if self.password_file is None else _secret_of(self.base / self.password_file, "the password of the mail server")
+        if self.password_file is None:
+            return ""
+        return _secret_of(self.base / self.password_file, "the password of the mail server")
 
     def send(self, notices: Sequence[Notice]) -> None:
         """Send one mail about all of them."""
