@@ -70,6 +70,40 @@ def test_no_number_says_what_is_not_so(called, expression, shown):
     assert called("figures", expression) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("50, 75, 100", [50, 75, 100]),
+        ("0.25,0.5", [0.25, 0.5]),
+        ("18,5; 19,5; 20", [18.5, 19.5, 20]),  # decimal commas
+        ("18.5; 19", [18.5, 19]),
+        ("1\n2\n3", [1, 2, 3]),
+        ("50 to 300 step 125", [50, 175, 300]),
+        ("0,5 to 1 step 0,25", [0.5, 0.75, 1]),
+        ("5 to 7", [5, 6, 7]),
+        ("1, 2; 3", []),  # not known what is meant
+        ("low, high", []),
+    ],
+)
+def test_settings_are_read_as_people_write_them(called, text, values):
+    assert called("create", f"m.readActions({json.dumps(text)})") == values
+
+
+def test_what_was_read_is_shown_so_that_a_mistake_is_seen(called):
+    assert called("create", "m.actionsInWords([18, 5, 19.5])") == "3 settings: 18, 5, 19.5"
+    assert called("create", "m.actionsInWords([1, 2, 3, 4, 5, 6, 7])") == "7 settings: 1, 2, 3, 4, …, 7"
+
+
+def test_in_shadow_nobody_is_told_to_stay(called):
+    state = json.dumps({"mode": "shadow", "instruction": {"value": 8.0}, "units": {"action": "m"}, "override": None})
+    rows = json.dumps([{"proposed_value": 10.0, "applied_value": 8.0}])
+    assert called("instruction", f"m.instruct({state}, {rows})") == {
+        "verb": "Operator's choice:",
+        "value": "8\u00a0m",
+        "note": "Shadow mode: the machine does not follow. It would choose 10\u00a0m.",
+    }
+
+
 HOUR = 3_600_000
 
 

@@ -34,7 +34,7 @@ export function instruct(state, rows) {
   }
   if (state.mode === "shadow") {
     const would = newest.proposed_value === null ? "" : ` It would choose ${name(newest.proposed_value)}.`;
-    return { verb: "Stay at", value: name(now.value), note: `Shadow mode: the machine does not follow.${would}` };
+    return { verb: "Operator's choice:", value: name(now.value), note: `Shadow mode: the machine does not follow.${would}` };
   }
   return { verb: "Operator's choice:", value: name(now.value), note: "Observe mode: the controller watches and learns." };
 }
