@@ -148,7 +148,7 @@ def test_a_target_that_fails_is_tried_again_and_is_an_alarm(tmp_path, receiver, 
             return {alarm["kind"]: alarm for alarm in client.see("mill", "state")["alarms"]}
 
         wait_for(lambda: "notification" in kinds(), "the alarm that nobody was told")
-        assert kinds()["notification"]["message"].startswith("hook could not be notified of its alarms;")
+        assert kinds()["notification"]["message"].startswith("its alarms could not be sent (hook);")
         assert "HTTPError" in client.get("/notifications").json()["targets"][0]["error"]
         assert 'holdcourse_alarm{controller="mill",kind="notification"} 1' in client.get("/metrics").text
         found = client.get("/notifications").json()["targets"][0]
