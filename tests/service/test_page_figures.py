@@ -104,6 +104,30 @@ def test_in_shadow_nobody_is_told_to_stay(called):
     }
 
 
+@pytest.mark.parametrize(
+    ("place", "words", "option"),
+    [
+        (11.0, "The machine was to be at 11. The policy learns", "as answered"),
+        (
+            9.0,
+            "The decision was 11. Its measurement was late, so the machine was sent to 9. The policy learns",
+            "9, where it was sent",
+        ),
+    ],
+)
+def test_who_enters_a_late_reading_sees_for_which_setting_it_will_count(called, place, words, option):
+    decision = {"decision": "r1", "round": 1, "value": 11.0}
+    state = {"id": "a", "value": place, "pending": [decision], "units": {}, "actions": [9.0, 11.0]}
+    code = (
+        f"(() => {{ m.enterReading({json.dumps(state)}, {json.dumps(decision)});"
+        " const dialog = document.querySelector('dialog'); const said = dialog.innerText;"
+        " const first = dialog.querySelector('option').textContent; dialog.close(); return [said, first]; })()"
+    )
+    said, first = called("enter_reading", code)
+    assert words in said
+    assert first == option
+
+
 HOUR = 3_600_000
 
 
