@@ -82,6 +82,9 @@ def test_no_number_says_what_is_not_so(called, expression, shown):
         ("0,5 to 1 step 0,25", [0.5, 0.75, 1]),
         ("5 to 7", [5, 6, 7]),
         ("1, 2; 3", []),  # not known what is meant
+        ("0,125; 0,25", [0.125, 0.25]),
+        ("1,000; 2,000", []),  # thousands, or decimals
+        ("1,000 to 5,000 step 1,000", []),
         ("low, high", []),
     ],
 )
@@ -102,6 +105,11 @@ def test_in_shadow_nobody_is_told_to_stay(called):
         "value": "8\u00a0m",
         "note": "Shadow mode: the machine does not follow. It would choose 10\u00a0m.",
     }
+
+
+def test_an_archived_controller_orders_nothing(called):
+    state = json.dumps({"mode": "act", "archived": {}, "instruction": {"value": 8.0}, "units": {}, "override": None})
+    assert called("instruction", f"m.instruct({state}, [{{}}])")["verb"] == "Last at"
 
 
 @pytest.mark.parametrize(

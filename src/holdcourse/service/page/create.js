@@ -23,8 +23,8 @@ const POLICIES = [
   ["stationary", "Stays at the setting where the run begins, for comparison."],
 ];
 
-/** A number, with a decimal point or a decimal comma. */
-const decimal = (text) => Number(text.replace(",", "."));
+/** A number, with a decimal point or a decimal comma; not what may be read in two ways, such as 1,000. */
+const decimal = (text) => (/[1-9]\d*,\d{3}\s*$/.test(text) ? NaN : Number(text.replace(",", ".")));
 
 /** "50, 75, 100", or "0,5; 0,75; 1", or "50 to 300 step 25". */
 export function readActions(text) {
