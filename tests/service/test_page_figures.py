@@ -107,6 +107,14 @@ def test_in_shadow_nobody_is_told_to_stay(called):
     }
 
 
+def test_the_price_of_a_move_is_not_rounded_with_the_costs(called):
+    """Settings that are all expected to cost 0: a move that costs 0.5 did look like one that costs 1."""
+    data = {"expected": [0, 0], "bounds": [0, 0], "movement": [0, 0.5], "probabilities": [1, 0]}
+    data |= {"before": 0, "values": [0.0, 1.0]}
+    cells = f"[...m.table({json.dumps(data)}, 0, {{ units: {{}} }}).querySelectorAll('tbody tr:last-child td')]"
+    assert called("explain", f"{cells}.map((cell) => cell.textContent)")[1:] == ["0", "0.5", "0\u00a0%"]
+
+
 def test_an_archived_controller_orders_nothing(called):
     state = json.dumps({"mode": "act", "archived": {}, "instruction": {"value": 8.0}, "units": {}, "override": None})
     assert called("instruction", f"m.instruct({state}, [{{}}])")["verb"] == "Last at"
