@@ -10,19 +10,22 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from holdcourse.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
 
 Place: TypeAlias = tuple[str | int, ...]
+Known: TypeAlias = Callable[[Place], Sequence[str]]  # the keys that exist at a place
 UNKNOWN, MISSING, OURS = "extra_forbidden", "missing", "value_error"  # pydantic's types of mistakes
 MOST = 5  # mistakes named
+MOST_FIELDS = 12  # named where none comes close
 LOOKED_AT = 200  # mistakes; a body may hold a million of them
 KIND = re.compile(r"constrained-\w+|\w+Given|bool|(list|dict|tuple|literal|nullable|function-\w+)\[.*", re.DOTALL)
 SINGLE = {"float": ("a number", "numbers"), "int": ("a whole number", "whole numbers"), "str": ("a text", "texts")}
@@ -63,9 +66,7 @@ class Mistake(NamedTuple):
         return not self.inside and self.found["type"].endswith(OF_KIND)
 
 
-def first_in_words(
-    error: ValidationError, known: Callable[[Place], Sequence[str]] = lambda place: ()
-) -> tuple[Place, str]:
+def first_in_words(error: ValidationError, known: Known = lambda place: ()) -> tuple[Place, str]:
     """The first mistake: the place of its key, and the line about it.
 
     Parameters
@@ -92,6 +93,27 @@ def first_in_words(
     return place, f"{_sentence(name, first['msg'])}{f', got {given!r}' if shown else ''}"
 
 
+def keys_of(model: type[BaseModel]) -> Known:
+    """Return what says which keys a model has at a place, also inside its parts: limits, policies[1]."""
+
+    def known(place: Place) -> Sequence[str]:
+        there: Any = model
+        for part in place:
+            if isinstance(part, str) and there is not None:
+                there = _section(there.model_fields[part].annotation) if part in there.model_fields else None
+        return () if there is None else [field.alias or name for name, field in there.model_fields.items()]
+
+    return known
+
+
+def _section(annotation: Any) -> Any:
+    """Return the model within an annotation such as ``RandomCosts | None`` or ``tuple[PolicyConfig, ...]``."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation if hasattr(annotation, "model_fields") else None
+    found = (_section(part) for part in get_args(annotation))
+    return next((part for part in found if part is not None), None)
+
+
 def spelled(place: Sequence[int | str]) -> str:
     """A place in a file as people write it: policies[1].name."""
     text = ""
@@ -100,11 +122,11 @@ def spelled(place: Sequence[int | str]) -> str:
     return text
 
 
-def all_in_words(mistakes: Sequence[Mapping[str, Any]]) -> str:
-    """Mistakes that pydantic found, in one line."""
+def all_in_words(mistakes: Sequence[Mapping[str, Any]], known: Known = lambda place: ()) -> str:
+    """Mistakes that pydantic found, in one line; `known` says the fields that there are instead of one that is not."""
     lines: list[str] = []
     for place, group in _by_place(_read(found, tuple(found["loc"])) for found in mistakes[:LOOKED_AT]):
-        lines += _of_place(place, group)
+        lines += _of_place(place, group, known)
     left_out = len(lines) - MOST + max(len(mistakes) - LOOKED_AT, 0)
     more = [f"and {left_out} more"] if len(lines) > MOST else []
     return "; ".join(lines[:MOST] + more)
@@ -122,24 +144,34 @@ def _read(found: Mapping[str, Any], parts: Place) -> Mistake:
     return Mistake(parts[:at], str(parts[at]), parts[at + 1 :], found)
 
 
-def _of_place(place: Place, mistakes: list[Mistake]) -> list[str]:
+def _of_place(place: Place, mistakes: list[Mistake], known: Known) -> list[str]:
     kinds = {mistake.kind: [other for other in mistakes if other.kind == mistake.kind] for mistake in mistakes}
     if len(kinds) > 1 and all(mistake.is_of_kind for mistake in mistakes):
         words = [_kind(mistake.kind, mistake.found["msg"]) for mistake in mistakes]
         return [f"{_name(place)} must be {_either(words)}{_got(mistakes[0].found)}"]
     if set(kinds) == {""}:
-        return [_one(place, mistake.found) for mistake in mistakes]
+        return [_one(place, mistake.found, known) for mistake in mistakes]
     nearest = max(kinds.values(), key=_nearness)
     inner = _by_place(_read(mistake.found, mistake.inside) for mistake in nearest)
-    return [line for further, group in inner for line in _of_place(place + further, group)]
+    return [line for further, group in inner for line in _of_place(place + further, group, known)]
 
 
 def _nearness(mistakes: list[Mistake]) -> tuple[int, bool, int]:
     return max(m.depth for m in mistakes), not any(m.is_of_kind for m in mistakes), -len(mistakes)
 
 
-def _one(place: Place, found: Mapping[str, Any]) -> str:
-    return f"{_sentence(_name(place), found['msg'])}{_got(found) if place else ''}"
+def _one(place: Place, found: Mapping[str, Any], known: Known) -> str:
+    meant = _meant(place, known) if found["type"] == UNKNOWN else ""
+    return f"{_sentence(_name(place), found['msg'])}{_got(found) if place else ''}{meant}"
+
+
+def _meant(place: Place, known: Known) -> str:
+    """Which field may have been meant by one that is not known."""
+    there = known(place[:-1])
+    close = difflib.get_close_matches(str(place[-1]), there, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; its fields are {', '.join(there)}" if 0 < len(there) <= MOST_FIELDS else ""
 
 
 def _sentence(name: str, message: str) -> str:

@@ -148,5 +148,5 @@ def test_where_the_token_is(tmp_path, monkeypatch):
         token('token_env = "OTHER"')
     with pytest.raises(InvalidInput, match="it must contain the token"):
         token('token_file = "empty"')
-    with pytest.raises(InvalidInput, match="cannot read the token"):
+    with pytest.raises(InvalidInput, match="No such file or directory; it must contain the token"):
         token('token_file = "none"')

@@ -73,7 +73,7 @@ def test_a_sure_model_is_put_to_the_test():
     assert {(action, context) for _, action, context, _ in tries} == {(0, 0), (0, 1)}
     assert tries[0][0] == 7  # the fifth visit
     assert tries[0][3] == (
-        "It tries 0.0, which was never measured in this context: it could pay off, and costs at most about 4 more than "
+        "It tries 0, which was never measured in this context: it could pay off, and costs at most about 4 more than "
         "the plan."
     )
     assert len(tries) <= 2 * Trials().plays

@@ -162,7 +162,7 @@ def test_closure_of_nonsense(matrix, message):
         ({"actions": None}, "actions are missing"),
         ({"actions": ["a", "b"]}, "actions must be numbers"),
         ({"actions": [0.0, np.nan]}, r"actions must be finite, but entry \(1, 0\) is nan"),
-        ({"actions": [1.0, 2.0, 1.0]}, r"actions 0 and 2 have the same coordinates \[1.0\]"),
+        ({"actions": [1.0, 2.0, 1.0]}, "actions 0 and 2 are both the setting 1: name every setting once"),
         ({"actions": [0.0, 1.0], "metric": "manhattan"}, "metric 'manhattan' is not known"),
         ({"actions": [0.0, 1.0], "metric": [[0, 1]]}, "must be square"),
         ({"actions": [0.0], "metric": [[0, 1], [1, 0]]}, "there are 1 actions but the metric matrix has shape"),

@@ -200,7 +200,7 @@ class Reader:
         return True
 
     def plan_apart(self):
-        found = self.taken(rf"The plan itself was at {NUMBER} already\.")
+        found = self.taken(rf"The plan had moved to {NUMBER} before; now the machine follows\.")
         if found is None:
             return False
         assert self.facts["policy"] in ("planner", "promise", "trial", "history")

@@ -158,7 +158,7 @@ def test_limits_and_the_price_of_moving_are_changed_with_a_reason(server, browse
         dialog.get_by_role("button", name="Change the limits").click()
         expect(dialog.get_by_role("alert")).to_contain_text("max_moves and window belong together")
         dialog.get_by_label("Window").fill("10")
-        dialog.get_by_label("Longest single move").fill("0.05 km")
+        dialog.get_by_label("Longest single move").fill("0,05 km")
         dialog.get_by_role("button", name="Change the limits").click()
         expect(dialog).to_have_count(0)
         expect(page.get_by_text("3 in any 10 rounds")).to_be_visible()

@@ -115,6 +115,19 @@ def test_override_holds_the_machine_until_it_is_released(client, name):
     client.do(name, "override", setting_index=4, status=422)
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_the_alarm_names_the_fallback_only_if_the_machine_goes_there(client, name, held):
+    client.create(id=name, deadline_s=0.3, **GOES_TO_2, **({"fallback_index": 1} if held else {}))
+    if held:
+        client.do(name, "override", setting_index=3, reason="storm")
+    decision = client.do(name, "ask", context=0.5)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    state = client.see(name, "state")
+    assert state["instruction"]["action"] == decision["action"]
+    (alarm,) = state["alarms"]
+    assert alarm["message"] == "no measurement came for r0 within 0.3 s; report it, or skip the round"
+
+
 def test_the_watchdog(client, name):
     client.create(id=name, deadline_s=0.3, fallback_index=1, **GOES_TO_2)
     client.do(name, "ask", context=0.5)
@@ -125,6 +138,7 @@ def test_the_watchdog(client, name):
     assert state["instruction"] == UNLIMITED | {"action": 1, "value": 1.0, "reason": "fallback"}
     assert [alarm["kind"] for alarm in state["alarms"]] == ["stale"]
     assert "no measurement came for r0 within 0.3 s" in state["alarms"][0]["message"]
+    assert "sent to its fallback" in state["alarms"][0]["message"]
     assert len(state["pending"]) == 1
     assert f'holdcourse_stale{{controller="{name}"}} 1' in client.get("/metrics").text.splitlines()
     told = client.do(name, "tell", decision="r0", measurement=1.0)  # late is better than never

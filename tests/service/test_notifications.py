@@ -129,8 +129,8 @@ def test_an_alarm_goes_out_signed_and_by_mail_and_so_does_its_end(tmp_path, rece
     assert headers["Holdcourse-Signature"] == f"t={at},v1={proof}" == signature(SECRET.encode(), body, at)
     to, mail = mailbox.mails[0]
     assert to == ["a@plant.example", "b@plant.example"]
-    assert mail["Subject"] == "[holdcourse] Mill 1: silent, alarm"
-    assert "nobody asked within 0.2 s" in mail.get_payload()
+    assert mail["Subject"] == "[holdcourse] Mill 1: alarm (silent)"
+    assert "Nobody asked within 0.2 s" in mail.get_payload()
     assert {target["name"]: target["failing_s"] for target in found["targets"]} == {
         "hook": None,
         "e-mail to a@plant.example": None,
@@ -148,7 +148,7 @@ def test_a_target_that_fails_is_tried_again_and_is_an_alarm(tmp_path, receiver, 
             return {alarm["kind"]: alarm for alarm in client.see("mill", "state")["alarms"]}
 
         wait_for(lambda: "notification" in kinds(), "the alarm that nobody was told")
-        assert kinds()["notification"]["message"].startswith("hook could not be notified of its alarms;")
+        assert kinds()["notification"]["message"].startswith("its alarms could not be sent (hook);")
         assert "HTTPError" in client.get("/notifications").json()["targets"][0]["error"]
         assert 'holdcourse_alarm{controller="mill",kind="notification"} 1' in client.get("/metrics").text
         found = client.get("/notifications").json()["targets"][0]
@@ -396,6 +396,17 @@ def test_a_damaged_file_of_what_was_said_only_says_it_again(tmp_path, caplog):
 def test_a_line_break_in_a_name_does_not_get_into_the_head_of_a_mail():
     notice = Notice("1", "raised", "mill", "Mill\r\nBcc: x@y.example", "stale", "words", "now")
     assert "\n" not in notice.words
+
+
+def test_a_notice_is_made_of_whole_sentences():
+    """Of an alarm that is over nobody should think that there is something to do."""
+    events = ("raised", "repeated", "cleared")
+    said = {event: Notice("1", event, "mill", "Mill 1", "stale", "no reading; report it", "now") for event in events}
+    assert {event: f"{notice.words}. {notice.sentence}" for event, notice in said.items()} == {
+        "raised": "[holdcourse] Mill 1: alarm (stale). No reading; report it.",
+        "repeated": "[holdcourse] Mill 1: alarm still open (stale). No reading; report it.",
+        "cleared": "[holdcourse] Mill 1: alarm over (stale). The alarm was: No reading; report it.",
+    }
 
 
 def test_the_file_on_the_page_is_whole(tmp_path):

@@ -70,6 +70,80 @@ def test_no_number_says_what_is_not_so(called, expression, shown):
     assert called("figures", expression) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("50, 75, 100", [50, 75, 100]),
+        ("0.25,0.5", [0.25, 0.5]),
+        ("18,5; 19,5; 20", [18.5, 19.5, 20]),  # decimal commas
+        ("18.5; 19", [18.5, 19]),
+        ("1\n2\n3", [1, 2, 3]),
+        ("50 to 300 step 125", [50, 175, 300]),
+        ("0,5 to 1 step 0,25", [0.5, 0.75, 1]),
+        ("5 to 7", [5, 6, 7]),
+        ("1, 2; 3", []),  # not known what is meant
+        ("0,125; 0,25", [0.125, 0.25]),
+        ("1,000; 2,000", []),  # thousands, or decimals
+        ("1,000 to 5,000 step 1,000", []),
+        ("low, high", []),
+    ],
+)
+def test_settings_are_read_as_people_write_them(called, text, values):
+    assert called("create", f"m.readActions({json.dumps(text)})") == values
+
+
+def test_what_was_read_is_shown_so_that_a_mistake_is_seen(called):
+    assert called("create", "m.actionsInWords([18, 5, 19.5])") == "3 settings: 18, 5, 19.5"
+    assert called("create", "m.actionsInWords([1, 2, 3, 4, 5, 6, 7])") == "7 settings: 1, 2, 3, 4, …, 7"
+
+
+def test_in_shadow_nobody_is_told_to_stay(called):
+    state = json.dumps({"mode": "shadow", "instruction": {"value": 8.0}, "units": {"action": "m"}, "override": None})
+    rows = json.dumps([{"proposed_value": 10.0, "applied_value": 8.0}])
+    assert called("instruction", f"m.instruct({state}, {rows})") == {
+        "verb": "Operator's choice:",
+        "value": "8\u00a0m",
+        "note": "Shadow mode: the machine does not follow. It would choose 10\u00a0m.",
+    }
+
+
+def test_the_price_of_a_move_is_not_rounded_with_the_costs(called):
+    """Settings that are all expected to cost 0: a move that costs 0.5 did look like one that costs 1."""
+    data = {"expected": [0, 0], "bounds": [0, 0], "movement": [0, 0.5], "probabilities": [1, 0]}
+    data |= {"before": 0, "values": [0.0, 1.0]}
+    cells = f"[...m.table({json.dumps(data)}, 0, {{ units: {{}} }}).querySelectorAll('tbody tr:last-child td')]"
+    assert called("explain", f"{cells}.map((cell) => cell.textContent)")[1:] == ["0", "0.5", "0\u00a0%"]
+
+
+def test_an_archived_controller_orders_nothing(called):
+    state = json.dumps({"mode": "act", "archived": {}, "instruction": {"value": 8.0}, "units": {}, "override": None})
+    assert called("instruction", f"m.instruct({state}, [{{}}])")["verb"] == "Last at"
+
+
+@pytest.mark.parametrize(
+    ("place", "words", "option"),
+    [
+        (11.0, "The machine was to be at 11. The policy learns", "as answered"),
+        (
+            9.0,
+            "The decision was 11. Its measurement was late, so the machine was sent to 9. The policy learns",
+            "9, where it was sent",
+        ),
+    ],
+)
+def test_who_enters_a_late_reading_sees_for_which_setting_it_will_count(called, place, words, option):
+    decision = {"decision": "r1", "round": 1, "value": 11.0}
+    state = {"id": "a", "value": place, "pending": [decision], "units": {}, "actions": [9.0, 11.0]}
+    code = (
+        f"(() => {{ m.enterReading({json.dumps(state)}, {json.dumps(decision)});"
+        " const dialog = document.querySelector('dialog'); const said = dialog.innerText;"
+        " const first = dialog.querySelector('option').textContent; dialog.close(); return [said, first]; })()"
+    )
+    said, first = called("enter_reading", code)
+    assert words in said
+    assert first == option
+
+
 HOUR = 3_600_000
 
 

@@ -36,7 +36,7 @@ def ready(url):
         ({"id": ""}, "id must be 1 to 64 small letters"),
         ({"actions": []}, "actions"),
         ({"actions": None}, "actions are missing"),
-        ({"actions": [1.0, 1.0]}, "same coordinates"),
+        ({"actions": [1.0, 1.0]}, "actions 0 and 1 are both the setting 1: name every setting once"),
         ({"actions": [[1.0], [1.0, 2.0]]}, "actions"),
         ({"actions": list(range(5001))}, "5000"),
         ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5000"),
@@ -103,6 +103,11 @@ def ready(url):
             "actions.codec.values.1 must be a number, true or false or a text, got None",
         ),
         ({"unknown": 1}, "unknown is not a field of this request, got 1"),
+        ({"limit": {}}, "limit is not a field of this request, got {}; did you mean limits?"),
+        (
+            {"limits": {"max_stop": 1}},
+            "limits.max_stop is not a field of this request, got 1; did you mean max_step?",
+        ),
         ({"id": "Turm"}, "id must be 1 to 64 small letters, digits, - or _, got 'Turm'"),
         ({"name": "two\nlines"}, "name must be one line of text without control characters; leave out '\\n'"),
         ({"name": "\u202eelddim"}, "leave out '\\u202e'"),  # it would turn what stands beside it
@@ -131,7 +136,7 @@ def test_a_wrong_config_names_what_is_wrong(ready, change, words):
             "allowed.0 must be true or false, got None; round must be a whole number, got 1.5",
         ),
         ({"allowed": [1, 7]}, "allowed=7.0 is not a setting; the nearest are 3, 2, 1"),
-        ({"speed": 1}, "speed is not a field of this request, got 1"),
+        ({"contxt": 7}, "contxt is not a field of this request, got 7; did you mean context?"),
     ],
 )
 def test_a_wrong_question_is_refused_in_words(ready, body, message):
@@ -287,12 +292,15 @@ def test_what_is_not_there(ready):
     assert wrong.status_code == 405
     assert wrong.json()["error"]["code"] == "method_not_allowed"
     assert wrong.headers["allow"] == "GET, POST"
+    assert wrong.json()["error"]["message"].startswith("there is no DELETE /controllers, only GET, POST;")
 
 
 def test_queries_and_paths_are_checked(ready):
     assert "limit" in ready.see("there", "decisions", limit=0, status=422)["message"]
     assert "after" in ready.see("there", "decisions", after="x", status=422)["message"]
     assert "id" in ready.see("NOBODY", "state", status=422)["message"]
+    missing = ready.delete("/controllers/there").json()["error"]["message"]
+    assert missing == "name is missing; reason is missing (in the address, after '?')"
     for key in ("two words", "k" * 201):
         assert "Idempotency-Key" in ready.do("there", "ask", context=0.5, key=key, status=422)["message"]
 

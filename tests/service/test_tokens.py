@@ -208,7 +208,8 @@ def test_the_command_line(tmp_path):
     assert tokens.Keyring(tmp_path / "tokens.json").find(secret).token.id == listed[0]["id"]
     assert "scada" in command("token", "list", "--token-file", file).stdout
     assert "revoked" in command("token", "revoke", made["id"], "--token-file", file).stdout
-    assert "has no token" in str(command("token", "revoke", made["id"], "--token-file", file, code=1).exception)
+    refused = str(command("token", "revoke", "scada", "--token-file", file, code=1).exception)
+    assert refused.endswith(f"has no token with the id 'scada'; its tokens are {listed[0]['id']} (scada)")
 
 
 def test_expiry_and_rotation_on_the_command_line(tmp_path):

@@ -142,7 +142,7 @@ def test_a_trial_goes_on_after_other_prices(tmp_path):
 def test_a_record_without_a_trial_is_said_to_have_none(tmp_path):
     with hc.Controller(hc.gp_md(LINE), log=tmp_path / "a.log") as controller:
         controller.ask(context=[0.1])
-    with pytest.raises(InvalidInput, match=r"a\.log contains no trial; begin one with hc\.trial"):
+    with pytest.raises(InvalidInput, match=r"a\.log contains no trial; begin one on the service's page, or with "):
         read_trial(tmp_path / "a.log")
 
 

@@ -548,7 +548,8 @@ class Bridge:
         ends = now + slot_end(wall, self.file.period) - wall
         self.round = Round(decision.id, decision.value, decision.act, now, ends)
         self._wanted = (decision.value, decision.act)
-        logger.info("%s: %r, mode %s%s", decision.id, decision.value, decision.mode, "" if decision.act else ", advice")
+        held_back = "" if decision.act else "; the set-point is not written"
+        logger.info("%s: %r, mode %s%s", decision.id, decision.value, decision.mode, held_back)
 
     def _close_round(self, now: float) -> None:
         assert self.round is not None

@@ -227,7 +227,8 @@ class Service(Section):
             found = os.environ.get(self.token_env, "").strip()
             if not found:
                 raise InvalidInput(
-                    f"the environment variable {self.token_env} is not set; set it to the token of the service"
+                    f"the environment variable {self.token_env} is not set; set it to the token of the service, or "
+                    "leave token_env out if the service needs no tokens"
                 )
             return found
         return None if self.token_file is None else read_secret(base / self.token_file, "token")
@@ -420,7 +421,8 @@ def read_secret(path: Path, what: str) -> str:
     try:
         found = path.read_text(encoding="utf-8")[:TOKEN_LENGTH].strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read the {what} in {path}: {getattr(error, 'strerror', None) or error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"cannot read {path}: {reason}; it must contain the {what}") from None
     if not found:
         raise InvalidInput(f"{path} is empty; it must contain the {what}")
     return found

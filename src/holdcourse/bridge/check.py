@@ -76,7 +76,8 @@ def _against_the_controller(file: BridgeFile, state: dict[str, Any]) -> list[tup
         return found
     beyond = [value for value in state["actions"] if not file.may_write(value)]
     if beyond:
-        found.append((False, f"setpoint.low and high forbid its setting {beyond[0]!r}; forbid it in its limits too"))
+        remedy = "widen them, or remove the setting from the controller"
+        found.append((False, f"setpoint.low and high forbid its setting {beyond[0]!r}; {remedy}"))
     safe = file.safe.setpoint
     if safe is not None and not any(same_setting(safe, each, file.setpoint.tolerance) for each in state["actions"]):
         found.append((True, f"safe.setpoint {safe!r} is not one of its settings, so rounds that end there are skipped"))
@@ -85,6 +86,6 @@ def _against_the_controller(file: BridgeFile, state: dict[str, Any]) -> list[tup
         found.append((True, "its deadline_s is not set, so no alarm is raised when the bridge falls silent"))
     elif deadline < 1.5 * file.period:
         found.append(
-            (False, f"its deadline_s, {deadline:g} s, is shorter than the longest round, {1.5 * file.period:g} s")
+            (False, f"its deadline_s, {deadline:g} s, is too short: a round may last {1.5 * file.period:g} s; raise it")
         )
     return found

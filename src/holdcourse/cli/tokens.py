@@ -102,7 +102,8 @@ def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for token in known:
         ends = "never" if not token.expires else f"{token.expires[:10]}{' (expired)' if token.expires <= now else ''}"
-        scopes, controllers = ", ".join(token.scopes), ", ".join(token.controllers)
+        scopes = ", ".join(token.scopes)
+        controllers = "all" if tokens.EVERYTHING in token.controllers else ", ".join(token.controllers)
         table.add_row(token.id, token.name, scopes, controllers, token.made[:10], ends)
     Console().print(table)
     for token in known:

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from holdcourse.errors import Conflict, InvalidInput, ServiceError
 
+UNREACHED = ": check the address, and whether the service runs"
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
 TRY_AGAIN = (429, 502, 503, 504, 507)  # the service may be able to a little later
 
@@ -57,11 +58,11 @@ class Sender:
                     return answered, answer
                 if answered not in TRY_AGAIN:
                     raise refusal(answered, answer, f"{method} {path}")
-                trouble = _message(answer) or f"status {answered}"
+                trouble, remedy = _message(answer) or f"status {answered}", ""
             except (OSError, http.client.HTTPException) as error:
-                trouble = f"{type(error).__name__}: {error}"
+                trouble, remedy = f"{type(error).__name__}: {error}", UNREACHED
             if time.monotonic() + pause > until:
-                raise ServiceError(f"{method} {path} failed at {self._url}: {trouble}; gave up", answered)
+                raise ServiceError(f"{method} {path} failed at {self._url}: {trouble}; gave up{remedy}", answered)
             time.sleep(pause * jitter.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -79,12 +80,12 @@ class Sender:
                     raise
             except http.client.HTTPException as error:
                 if time.monotonic() + pause > until:
-                    raise ServiceError(f"GET {path} failed at {self._url}: {error!r}; gave up") from None
+                    raise ServiceError(f"GET {path} failed at {self._url}: {error!r}; gave up{UNREACHED}") from None
             except OSError as error:
                 if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
                     raise InvalidInput(f"cannot write {target}: {error.strerror}; choose another place") from None
                 if time.monotonic() + pause > until:
-                    raise ServiceError(f"GET {path} failed at {self._url}: {error}; gave up") from None
+                    raise ServiceError(f"GET {path} failed at {self._url}: {error}; gave up{UNREACHED}") from None
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 

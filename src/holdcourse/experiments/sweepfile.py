@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import types
-import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from holdcourse.deciding.named_policies import check_policy_name, runs_code
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.own_problem import Actions, Contexts, Costs, Learner, Movement, OwnWorld, file_hash
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
-from holdcourse.mistakes import first_in_words, read_toml, spelled
+from holdcourse.mistakes import first_in_words, keys_of, read_toml, spelled
 
 EXAMPLE = """# Policies against each other on a problem of your own. Run: holdcourse sweep this.toml --out results
 name = "pump"            # in tables
@@ -171,7 +169,7 @@ def load_sweep(path: Path, *, code: bool = True, say: Callable[[str], None] = la
     try:
         parsed = SweepFile.model_validate(data)
     except ValidationError as error:
-        place, line = first_in_words(error, _known_keys)
+        place, line = first_in_words(error, keys_of(SweepFile))
         raise InvalidInput(f"{path}{_line_of(text, place)}: {line}") from None
     for place, named in parsed.code(path.parent).items():
         if not code:
@@ -237,25 +235,6 @@ def _spelled_code(source: str, base: Path) -> str:
 def _beside(path: Path, source: str) -> str:
     file, colon, name = source.rpartition(":")
     return f"{path.parent / file}:{name}" if colon and file.endswith(".py") else source
-
-
-def _known_keys(place: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at a place."""
-    model: Any = SweepFile
-    for part in place:
-        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
-            if part not in model.model_fields:
-                return []
-            model = _section(model.model_fields[part].annotation)
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _section(annotation: Any) -> Any:
-    """Return the section class within an annotation such as ``RandomCosts | None`` or ``tuple[PolicyConfig, ...]``."""
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    found = (_section(part) for part in typing.get_args(annotation))
-    return next((part for part in found if part is not None), None)
 
 
 def _line_of(text: str, place: Sequence[int | str]) -> str:

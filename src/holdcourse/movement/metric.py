@@ -130,7 +130,7 @@ def require_distinct(actions: Array, scale: Array) -> None:
         j = int(order[1:][same].min())
         i = int(order[np.flatnonzero(order == j)[0] - 1])
         raise InvalidMetric(
-            f"actions {i} and {j} have the same coordinates {actions[j].tolist()}: "
-            "different actions with a distance of 0 are one action; remove one of them",
+            f"actions {i} and {j} are both the setting {', '.join(f'{x:g}' for x in actions[j])}: "
+            "name every setting once",
             (i, j),
         )

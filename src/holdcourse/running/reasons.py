@@ -135,7 +135,7 @@ class _Expectations:
         if found is None or entry.decision.action != entry.decision.wanted:
             return []
         if found.place != entry.before:
-            stands = f"The plan itself was at {self._problem.named(found.place)} already."
+            stands = f"The plan had moved to {self._problem.named(found.place)} before; now the machine follows."
             return [stands] if found.place == entry.decision.action else []
         ahead = "this round" if found.rounds <= 1 else f"about the next {found.rounds} rounds"
         if entry.decision.action != entry.before:

@@ -126,7 +126,10 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
     while table and not table[-1].told:  # still running: neither measured nor lost yet
         table.pop()
     if policy is None:
-        raise InvalidInput(f"{paths[-1]} contains no trial; begin one with hc.trial(policy, baseline, block=...)")
+        raise InvalidInput(
+            f"{paths[-1]} contains no trial; begin one on the service's page, or with "
+            "hc.trial(policy, baseline, block=...)"
+        )
     maker = policy.rule
     assert isinstance(maker, TrialMaker)
     problem = policy.problem

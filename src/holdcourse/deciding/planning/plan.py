@@ -723,8 +723,8 @@ class Trial:
         """Say what is tried, and why."""
         measured = "was never measured" if self.before == 0 else "was hardly measured"
         return (
-            f"It tries {problem.value(self.action)}, which {measured} in this context: it could pay off, and costs at "
-            f"most about {self.charge:.3g} more than the plan."
+            f"It tries {problem.named(self.action)}, which {measured} in this context: it could pay off, and costs at "
+            f"most about {problem.cost(f'{self.charge:.3g}')} more than the plan."
         )
 
 

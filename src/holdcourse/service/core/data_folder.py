@@ -72,7 +72,8 @@ class DataFolder:
             self._lock = _locked(path / "holdcourse.lock")
         except OSError as error:
             reason = "it is a file, and a folder is needed" if path.is_file() else error.strerror or error
-            raise file_error(f"cannot use {path} for data: {reason}", error) from error
+            remedy = "; create it first, for the service's user" if isinstance(error, PermissionError) else ""
+            raise file_error(f"cannot use {path} for data: {reason}{remedy}", error) from error
         try:
             self._check_format()
             self._warn_if_open_to_others()

@@ -27,7 +27,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, TooLarge, computing, log_error
 from holdcourse.learning.costs import Profiled, has
-from holdcourse.mistakes import all_in_words
+from holdcourse.mistakes import all_in_words, keys_of
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import index_of
 from holdcourse.running.events import Author, Cause, FleetCreated, Settings, Snapshot, plain
@@ -435,7 +435,8 @@ def _settings_of(given: FleetGiven) -> tuple[requests.Config, Settings]:
     try:
         config = requests.Config.model_validate(said)
     except ValidationError as error:  # what a policy's file says was given too
-        raise InvalidInput(all_in_words(error.errors(include_url=False, include_context=False))) from None
+        words = all_in_words(error.errors(include_url=False, include_context=False), keys_of(FleetGiven))
+        raise InvalidInput(words) from None
     return config, configuration.settings_of(config)
 
 

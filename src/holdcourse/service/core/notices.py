@@ -72,8 +72,16 @@ class Notice:
     @property
     def words(self) -> str:
         """What a person reads first, in one line."""
-        what = {"raised": "alarm", "repeated": "still open", "cleared": "over", "test": "a test"}[self.event]
-        return re.sub(r"\s+", " ", f"[holdcourse] {self.name}: {self.kind}, {what}")
+        what = {"raised": "alarm", "repeated": "alarm still open", "cleared": "alarm over"}.get(self.event)
+        about = f"{what} ({self.kind})" if what else self.kind
+        return re.sub(r"\s+", " ", f"[holdcourse] {self.name}: {about}")
+
+    @property
+    def sentence(self) -> str:
+        """What the alarm says, whole; of one that is over, nobody should do any more what it says."""
+        said = self.message[:1].upper() + self.message[1:]
+        said += "" if said.endswith((".", "?", "!")) else "."
+        return f"The alarm was: {said}" if self.event == "cleared" else said
 
 
 class Target(Protocol):
@@ -168,7 +176,7 @@ class Webhook(AlarmFilter):
     def _secret(self) -> bytes | None:
         if self.secret_file is None:
             return None
-        found = _secret_of(self.base / self.secret_file)
+        found = _secret_of(self.base / self.secret_file, "the secret of the webhook")
         if len(found) < SHORTEST_SECRET:
             raise InvalidInput(f"{self.secret_file} has {len(found)} characters, but needs {SHORTEST_SECRET} or more")
         return found.encode()
@@ -177,7 +185,7 @@ class Webhook(AlarmFilter):
         """Post each of them; anything but a status of 200 to 299 is a failure."""
         secret = self._secret()
         for notice in notices:
-            body = json.dumps({**vars(notice), "text": f"{notice.words}. {notice.message}"}, sort_keys=True).encode()
+            body = json.dumps({**vars(notice), "text": f"{notice.words}. {notice.sentence}"}, sort_keys=True).encode()
             headers = {"Content-Type": "application/json", "Holdcourse-Delivery": notice.id}
             if secret is not None:
                 headers["Holdcourse-Signature"] = signature(secret, body, int(time.time()))
@@ -245,7 +253,9 @@ class Email(AlarmFilter):
         self._password()
 
     def _password(self) -> str:
-        return "" if self.password_file is None else _secret_of(self.base / self.password_file)
+        if self.password_file is None:
+            return ""
+        return _secret_of(self.base / self.password_file, "the password of the mail server")
 
     def send(self, notices: Sequence[Notice]) -> None:
         """Send one mail about all of them."""
@@ -255,7 +265,8 @@ class Email(AlarmFilter):
         mail["From"], mail["To"] = self.sender, ", ".join(self.to)
         mail["Message-ID"] = f"<{notices[0].id}@holdcourse>"
         mail["Auto-Submitted"] = "auto-generated"
-        mail.set_content("\n\n".join(f"{each.words}\nsince {each.at}\n{each.message}" for each in notices) + "\n")
+        said = (f"{each.words}\n{each.sentence}\nRaised at {each.at}." for each in notices)
+        mail.set_content("\n\n".join(said) + "\n")
         context = ssl.create_default_context()
         if self.tls == "tls":
             server: smtplib.SMTP = smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_S, context=context)
@@ -271,11 +282,12 @@ class Email(AlarmFilter):
             raise OSError(f"refused for {', '.join(refused)}")
 
 
-def _secret_of(path: Path) -> str:
+def _secret_of(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"cannot read {path}: {reason}; it must contain {what}") from None
 
 
 class NotifyFile(Section):

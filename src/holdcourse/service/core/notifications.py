@@ -269,7 +269,7 @@ class Notifier:
         outbox.error = f"{type(error).__name__}: {error}"[:300]
         outbox.failing_since = now if outbox.failing_since is None else outbox.failing_since
         if now - outbox.logged > UNTOLD_S:
-            logger.warning("%s cannot be notified of alarms: %s", outbox.target.called, outbox.error)
+            logger.warning("alarms cannot be sent (%s): %s", outbox.target.called, outbox.error)
             outbox.logged = now
 
     def _complain(self, said: set[str]) -> None:
@@ -284,7 +284,7 @@ class Notifier:
                 if outbox.failing_since is not None and now - outbox.failing_since > UNTOLD_S:
                     # Not the error: it is for those who may do everything, and whoever may look sees an alarm.
                     who = outbox.target.called
-                    words = f"{who} could not be notified of its alarms; GET /notifications and the log say why"
+                    words = f"its alarms could not be sent ({who}); GET /notifications and the log say why"
                     found |= {controller: words for controller, *_ in outbox.waiting if controller}
         wishes: dict[tuple[str, bool], str | None] = {(controller, False): None for controller in said - set(found)}
         wishes |= {(controller, True): found[controller] for controller in set(found) - said}

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from holdcourse.backtest.preview import preview
 from holdcourse.backtest.readings import Readings, read_readings
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.mistakes import all_in_words
+from holdcourse.mistakes import all_in_words, keys_of
 from holdcourse.movement.prices import MovePrices, Prices
 from holdcourse.movement.problem import Problem
 from holdcourse.service.core.requests import MAX_TABLE, Config, ReadingsGiven, ReadingsOptions
@@ -34,7 +34,8 @@ def look(content: bytes, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         checked = kind.model_validate({**named, **({"file": ""} if whole else {})})
     except ValidationError as error:
-        raise InvalidInput(all_in_words(error.errors(include_url=False, include_context=False))) from None
+        words = all_in_words(error.errors(include_url=False, include_context=False), keys_of(kind))
+        raise InvalidInput(words) from None
     options = checked.model_dump(include=set(ReadingsOptions.model_fields))
     file = _content(content, name)
     try:

@@ -53,6 +53,7 @@ from holdcourse.running.events import (
 from holdcourse.running.limits import Limits
 from holdcourse.running.operation import Operation
 from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value, shown_problem
+from holdcourse.units import lasting
 
 ENDS = {"": "gain", "_low": "low", "_high": "high"}  # of an estimate, in the names of the metrics
 STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it
@@ -172,24 +173,28 @@ class Timing:
 
 def owes_fallback(ledger: Ledger) -> bool:
     """Return whether the machine is to be sent to its fallback once the newest decision is late."""
-    free = ledger.override is None and ledger.mode in FOLLOWED
-    return free and ledger.settings.fallback is not None and ledger.fallback is None
+    return _may_fall_back(ledger) and ledger.fallback is None
+
+
+def _may_fall_back(ledger: Ledger) -> bool:
+    """Return whether there is a fallback, and nobody else moves the machine."""
+    return ledger.override is None and ledger.mode in FOLLOWED and ledger.settings.fallback is not None
 
 
 def watchdog_notes(ledger: Ledger, timing: Timing) -> list[CausedNote]:
     """List what the record shall say by now: late decisions, when silence begins and ends, a clock that was set."""
-    seconds = ledger.settings.deadline_s
+    within = lasting(ledger.settings.deadline_s or 0.0)
     late = [name for name in timing.overdue(ledger) if name not in ledger.stale]
     notes: list[CausedNote] = [DecisionLate(name) for name in late]
     if late and "stale" not in ledger.alarms:
-        stays = ledger.newest not in late or ledger.mode not in FOLLOWED
-        until = "" if stays else ". Until then the machine is sent to its fallback, as far as mask and limits permit"
-        words = f"no measurement came for {', '.join(late)} within {seconds:g} s; tell or skip it{until}"
-        notes.append(AlarmRaised("stale", words))
+        falls_back = ledger.newest in late and _may_fall_back(ledger)
+        until = ". Until then the machine is sent to its fallback, as far as the limits allow" if falls_back else ""
+        do = "report it, or skip the round" if len(late) == 1 else "report them, or skip the rounds"
+        notes.append(AlarmRaised("stale", f"no measurement came for {', '.join(late)} within {within}; {do}{until}"))
     at = timing.due(ledger)
     silent = not ledger.pending and at is not None and timing.clock.monotonic() > at
     trouble = timing.trouble()
-    said = f"nobody asked within {seconds or 0:g} s after the last round; does the machine's program still run?"
+    said = f"nobody asked within {within} after the last round; does the machine's program still run?"
     for kind, message in (("silent", said if silent else None), ("clock", trouble)):
         if message is not None and kind not in ledger.alarms:
             notes.append(AlarmRaised(kind, message))

@@ -248,7 +248,8 @@ def _named(path: Path, tokens: list[Token], token_id: str) -> Token:
     for token in tokens:
         if token.id == token_id:
             return token
-    raise InvalidInput(f"{path} has no token {token_id!r}; its tokens are {[token.id for token in tokens]}")
+    there = ", ".join(f"{token.id} ({token.name})" if token.name else token.id for token in tokens)
+    raise InvalidInput(f"{path} has no token with the id {token_id!r}; its tokens are {there or 'none'}")
 
 
 def _new_secret() -> str:

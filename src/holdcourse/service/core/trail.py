@@ -211,7 +211,8 @@ def _told(body: Body, problem: Problem, changed: Changed, records: Records) -> t
             forced = "" if body.force is None else ", forced, whatever the limits say"
             return "episode", body.force or "", f"A new episode began at {problem.named(body.start)}{forced}."
         case AlarmAcknowledged():
-            return "acknowledge", body.remark, f"The alarm {body.kind} of {body.raised} was seen."
+            raised = f"{body.raised[:16].replace('T', ' ')} UTC"
+            return "acknowledge", body.remark, f"The alarm {body.kind} of {raised} was acknowledged."
         case ControllerArchived():
             return "archive", body.reason, "The controller was archived."
         case ControllerRestored():

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdcourse.errors import HoldcourseError
-from holdcourse.mistakes import all_in_words
+from holdcourse.mistakes import all_in_words, keys_of
 from holdcourse.service.core.clients import Caller, Pace, never
 from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.readings import FIELDS, look
@@ -422,9 +422,8 @@ def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Bod
     try:
         return model.model_validate_json(content, strict=True)
     except ValidationError as error:
-        raise HttpRefusal(
-            422, "invalid", all_in_words(error.errors(include_url=False, include_context=False))
-        ) from None
+        words = all_in_words(error.errors(include_url=False, include_context=False), keys_of(model))
+        raise HttpRefusal(422, "invalid", words) from None
 
 
 def parts(content: bytes) -> int:

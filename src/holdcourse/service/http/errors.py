@@ -105,7 +105,10 @@ async def refused(request: Request, error: Exception) -> Response:
 async def invalid(request: Request, error: Exception) -> Response:
     """Answer parameters that FastAPI found to be wrong; an exception handler."""
     assert isinstance(error, RequestValidationError)
-    return error_response(HttpRefusal(422, "invalid", all_in_words(error.errors())))
+    inside = {"query": " (in the address, after '?')", "header": " (in the headers)"}
+    found = [{**mistake, "loc": mistake["loc"][1:]} for mistake in error.errors()]
+    words = all_in_words(found) + inside.get(str(error.errors()[0]["loc"][0]), "")
+    return error_response(HttpRefusal(422, "invalid", words))
 
 
 async def not_routed(request: Request, error: Exception) -> Response:
@@ -114,7 +117,10 @@ async def not_routed(request: Request, error: Exception) -> Response:
     code, headers = OF_THE_FRAMEWORK.get(error.status_code, "refused"), dict(error.headers or {})
     if error.status_code == 405:  # the framework names the methods of the first address that matches only
         headers["Allow"] = ", ".join(sorted(_methods(request)))
-    message = f"{request.method} {request.url.path}: {error.detail}; the addresses are in /openapi.json"
+    asked = f"{request.method} {request.url.path}"
+    only = f", only {headers['Allow']}" if error.status_code == 405 else ""
+    said = f"there is no {asked}{only}" if error.status_code in OF_THE_FRAMEWORK else f"{asked}: {error.detail}"
+    message = f"{said}; the addresses are in /openapi.json"
     return error_response(HttpRefusal(error.status_code, code, message), headers)
 
 

@@ -78,17 +78,22 @@ export function controllersView(main) {
   const fleets = fleetSection();
   const journal = journalPanel();
   const apart = h("details", { class: "archived", hidden: true }, h("summary", {}), away.node);
+  const first = h("p", { hidden: true }, "Create the first one here, drop a policy file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), ".");
+  const none = h("p", { hidden: true }, "Your token may not create one. If it is for one controller only, the page shows that controller once it is created.");
   const empty = h(
     "div",
     { class: "empty", hidden: true },
     h("p", {}, h("b", {}, "No controller yet.")),
     h("p", {}, "A controller learns what each setting costs, weighs that against the cost of a change, and says what to do."),
-    h("p", {}, "Create the first one here, drop a policy file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
+    first,
+    none,
   );
+  const about = h("p", { class: "small foot" }, ABOUT_GAINS);
 
   function draw(all, hosted) {
     const [put, there] = [all.filter((c) => c.status === "archived"), all.filter((c) => c.status !== "archived")];
     empty.hidden = all.length > 0 || hosted.length > 0;
+    about.hidden = all.length === 0;
     lead.textContent = [there.length && summary(there), hosted.length && fleetsInWords(hosted)].filter(Boolean).join(" ");
     fleets.draw(hosted);
     used.draw(there.map(shownOf));
@@ -101,7 +106,8 @@ export function controllersView(main) {
     const [{ controllers: all }, { fleets: hosted }] = await Promise.all([get("controllers"), get("fleets")]);
     draw(all, hosted);
     const rights = await may();
-    adds.hidden = !rights.admin;
+    adds.hidden = first.hidden = !rights.admin;
+    none.hidden = rights.admin;
     journal.node.hidden = !(rights.admin && rights.all);
     await journal.load();
   };
@@ -135,7 +141,7 @@ export function controllersView(main) {
     apart,
     fleets.node,
     journal.node,
-    h("p", { class: "small foot" }, ABOUT_GAINS),
+    about,
   );
   const link = connect("events", load, () => refreshing.call());
   return {

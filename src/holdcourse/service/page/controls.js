@@ -75,7 +75,7 @@ function beginTrial(state) {
   return ask({
     title: "Begin a trial?",
     body: [
-      h("p", {}, "The policy and the baseline take turns in blocks of rounds, and in each pair of blocks a coin decides which of them begins. This measures the gain instead of estimating it."),
+      h("p", {}, "The policy and the baseline take turns in blocks of rounds; which of them begins is drawn at random for each pair of blocks. This measures the gain instead of estimating it."),
       h("p", { class: "small" }, "Limits and overrides work as always, and the policy goes on learning. A new epoch of the record begins. The command holdcourse trial plan says how long a block should be and how many weeks the trial takes."),
       field("Against", against),
       field("Length of a block", block, "In rounds, or as a time such as 6 h if the length of a round is known."),

@@ -9,7 +9,8 @@ import { MODES, plural, setting, withUnit } from "./words.js";
 
 const MOST_FROM_RANGE = 5000;
 
-const HOW_TO_WRITE = "Numbers separated by commas, or a range: 50 to 300 step 25.";
+const HOW_TO_WRITE = "Numbers separated by commas, or by semicolons if they have decimal commas; or a range: 50 to 300 step 25.";
+const MOST_SHOWN = 6;
 const BEYOND = "Also further limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
 
 // As in the table of policies, deciding/registry.py; a test compares them.
@@ -22,17 +23,26 @@ const POLICIES = [
   ["stationary", "Stays at the setting where the run begins, for comparison."],
 ];
 
-/** "50, 75, 100", or "50 to 300 step 25", or words separated by commas. */
+/** A number, with a decimal point or a decimal comma; not what may be read in two ways, such as 1,000. */
+const decimal = (text) => (/[1-9]\d*,\d{3}\s*$/.test(text) ? NaN : Number(text.replace(",", ".")));
+
+/** "50, 75, 100", or "0,5; 0,75; 1", or "50 to 300 step 25". */
 export function readActions(text) {
-  const range = /^\s*(-?[\d.]+)\s*(?:to|\.\.|…|:)\s*(-?[\d.]+)\s*(?:(?:step|by|:)\s*([\d.]+))?\s*$/i.exec(text);
+  const range = /^\s*(-?[\d.,]+)\s*(?:to|\.\.|…|:)\s*(-?[\d.,]+)\s*(?:(?:step|by|:)\s*([\d.,]+))?\s*$/i.exec(text);
   if (range) {
-    const [low, high, step] = [Number(range[1]), Number(range[2]), Number(range[3] ?? 1)];
+    const [low, high, step] = [decimal(range[1]), decimal(range[2]), decimal(range[3] ?? "1")];
     const count = Math.floor((high - low) / step + 1e-9) + 1;
     if (!(step > 0) || !(count >= 1) || count > MOST_FROM_RANGE) return [];
     return Array.from({ length: count }, (_, i) => +(low + i * step).toPrecision(12));
   }
-  const parts = text.split(/[,;\n]+/).map((part) => part.trim()).filter(Boolean);
-  return parts.every((part) => part !== "" && Number.isFinite(Number(part))) ? parts.map(Number) : [];
+  const values = text.split(text.includes(";") ? /[;\n]+/ : /[,\n]+/).filter((part) => part.trim()).map(decimal);
+  return values.every(Number.isFinite) ? values : [];
+}
+
+/** What was read, so that a mistake is seen: "5 settings: 0, 0.25, 0.5, 0.75, 1". */
+export function actionsInWords(values) {
+  const shown = values.length > MOST_SHOWN ? [...values.slice(0, MOST_SHOWN - 2), "…", values.at(-1)] : values;
+  return `${plural(values.length, "setting")}: ${shown.map((value) => setting(value)).join(", ")}`;
 }
 
 /** A choice whose hint says what is chosen. */
@@ -58,7 +68,6 @@ function shortForm() {
   const start = h("select", { name: "start" });
   const scale = input("scale", { placeholder: "1, or 20 Wh/m" });
   const deadline = input("deadline_s", { type: "number", step: "any", min: 1, placeholder: "none" });
-  const metric = h("select", { name: "metric" }, ["euclidean", "cityblock", "chebyshev"].map((m) => h("option", {}, m)));
   const policy = h("select", { name: "policy" }, POLICIES.map(([value]) => h("option", {}, value)));
   const mode = h("select", { name: "mode" }, Object.entries(MODES).map(([value, { word, long }]) => h("option", { value, title: long }, word)));
   mode.value = "shadow";
@@ -74,7 +83,7 @@ function shortForm() {
     const kept = start.value;
     fill(start, values.map((value, i) => h("option", { value: i }, setting(value))));
     if (kept && Number(kept) < values.length) start.value = kept;
-    count.textContent = actions.value.trim() ? (values.length ? plural(values.length, "setting") : "Write numbers, or a range") : "";
+    count.textContent = actions.value.trim() ? (values.length ? actionsInWords(values) : "Write numbers, or a range") : "";
     actions.setCustomValidity(values.length > 1 ? "" : "Give at least two settings: 50, 75, 100 or 50 to 300 step 25");
   };
   actions.addEventListener("input", refresh);
@@ -89,8 +98,7 @@ function shortForm() {
     field("Unit of a measurement", input("unit_measurement", { placeholder: "kWh" })),
     described("I measure", measures, (what) => (what === "gain" ? "More is better: energy made, money earned." : "Less is better: energy used, money spent.")),
     field("Start at", start),
-    field("What a move costs", scale, "Per unit of setting, in the unit of a measurement; or a price with its units."),
-    field("Distance", metric),
+    h("div", { class: "whole" }, field("What a move costs", scale, "Per unit of setting, in the unit of a measurement; or a price with its units. If empty, 1.")),
     policyField,
     modeField,
     field("Minimum dwell time", dwell, "Rounds that the machine stays at a setting before the next move."),
@@ -103,7 +111,6 @@ function shortForm() {
     const config = {
       id: text("id"),
       actions: readActions(text("actions")),
-      metric: text("metric"),
       policy: text("policy"),
       start: readActions(text("actions"))[Number(text("start"))],
       mode: text("mode"),

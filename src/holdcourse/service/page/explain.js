@@ -4,7 +4,7 @@ import { get, pathOf } from "./api.js";
 import { timeOf } from "./badges.js";
 import { announce, fill, h, s } from "./dom.js";
 import { appliedSetting, keyOf } from "./rows.js";
-import { contextWords, decimalsFor, faithful, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
+import { contextWords, decimalsFor, faithful, number, serviceWord, setting, share, short, withUnit, worth, worthWord } from "./words.js";
 
 const MOST_BARS = 9;
 const WAIT = 120; // milliseconds: stepping with the keys must not ask for every round passed
@@ -55,7 +55,7 @@ function range(ends) {
   return least > 0 ? [least - apart / 4, most] : [least, most + apart / 4];
 }
 
-function table(data, chosen, state) {
+export function table(data, chosen, state) {
   const rows = perAction(data);
   const { before, values } = data;
   const name = (action) => setting(values[action], state.units?.action);
@@ -77,7 +77,7 @@ function table(data, chosen, state) {
       h("th", { scope: "row" }, h("span", { "aria-hidden": "true" }, mark(r)[0]), h("span", { class: "unseen" }, mark(r)[1]), name(r.action)),
       h("td", { class: "wide" }, Number.isFinite(r.expected) ? bar(r, low, high) : "not allowed"),
       h("td", {}, number(r.expected, decimals)),
-      h("td", {}, r.movement ? number(r.movement, decimals) : "–"),
+      h("td", {}, r.movement ? short(r.movement, 3) : "–"),
       h("td", {}, share(r.probability ?? 0)),
     );
   const left = rows.length - shown.length;

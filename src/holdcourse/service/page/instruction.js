@@ -13,6 +13,7 @@ export function instruct(state, rows) {
   const before = rows.length > 1 ? appliedSetting(rows.at(-2)) : null;
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
   const kept = (wanted) => (now.limited_by ? ` The target is ${name(wanted)}; the move there is limited by ${limitOf(now.limited_by)}.` : "");
+  if (state.archived) return { verb: "Last at", value: name(now.value), note: "The controller is archived and decides nothing." };
   if (state.override) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
     const author = authorOf(state.override.by);
@@ -34,7 +35,7 @@ export function instruct(state, rows) {
   }
   if (state.mode === "shadow") {
     const would = newest.proposed_value === null ? "" : ` It would choose ${name(newest.proposed_value)}.`;
-    return { verb: "Stay at", value: name(now.value), note: `Shadow mode: the machine does not follow.${would}` };
+    return { verb: "Operator's choice:", value: name(now.value), note: `Shadow mode: the machine does not follow.${would}` };
   }
   return { verb: "Operator's choice:", value: name(now.value), note: "Observe mode: the controller watches and learns." };
 }

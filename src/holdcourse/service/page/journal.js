@@ -11,7 +11,7 @@ const NEWEST = 50;
 function words({ what, token, name, controller, fleet, rounds, count, decisions }) {
   if (what === "controller deleted") return `${name ?? controller} was deleted, with ${plural(rounds ?? 0, "round")}.`;
   if (what === "fleet deleted") return `${name ?? fleet}, a fleet, was deleted, with ${plural(count ?? 0, "member")} and ${plural(decisions ?? 0, "decision")}.`;
-  const rights = token && `${token.scopes.join(", ") || "read"} on ${token.controllers.join(", ")}`;
+  const rights = token && `${token.scopes.join(", ") || "read"} on ${token.controllers.includes("*") ? "all controllers" : token.controllers.join(", ")}`;
   return token ? `${what[0].toUpperCase()}${what.slice(1)}: ${token.name || token.id} (${rights}).` : what;
 }
 

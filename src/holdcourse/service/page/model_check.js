@@ -37,7 +37,7 @@ const held = (coverage) =>
     "table",
     { class: "held" },
     h("caption", {}, "Share of readings within the model's bands"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "band"), h("th", { scope: "col" }, "held"))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "band"), h("th", { scope: "col" }, "contains"))),
     h("tbody", {}, Object.entries(coverage).map(([wanted, found]) => h("tr", {}, h("th", { scope: "row" }, share(Number(wanted))), h("td", {}, found === null ? "–" : share(found))))),
   );
 

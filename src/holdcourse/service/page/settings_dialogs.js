@@ -17,8 +17,13 @@ function given(form, name) {
   return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(typed) ? Number(typed) : typed;
 }
 
-/** One number for each axis, with commas between. */
-function several(form, name) {
+const PER_AXIS = "one value for each axis, separated by commas";
+/** Whether settings have several axes: points, or combinations of knobs. */
+const hasAxes = (state) => state.actions.some((value) => value !== null && typeof value === "object" && Object.keys(value).length > 1);
+
+/** One number for each axis, with commas between; of a single axis, as it was typed. */
+function several(form, name, state) {
+  if (!hasAxes(state)) return given(form, name) ?? undefined;
   const parts = form.elements[name].value.split(",").map((part) => part.trim()).filter(Boolean);
   const read = parts.map((part) => (Number.isNaN(Number(part)) ? part : Number(part)));
   return read.length > 1 ? read : read[0];
@@ -46,7 +51,7 @@ export async function editLimits(state) {
         "div",
         { class: "grid" },
         field("Minimum dwell time", text("min_dwell", limits.min_dwell, { autofocus: true }), "Rounds, or a time such as 45 min."),
-        field("Longest single move", text("max_step", shown(step)), `In ${unit || "units of a setting"}; for several axes, one value each, separated by commas.`),
+        field("Longest single move", text("max_step", shown(step)), `In ${unit || "units of a setting"}${hasAxes(state) ? `; or ${PER_AXIS}` : ""}.`),
         field("Maximum number of moves", text("max_moves", limits.max_moves), "Within the window at the right."),
         field("Window", text("window", limits.window), "Rounds, or a time such as 1 h."),
         field("Most expensive single move", text("max_step_cost", limits.max_step_cost), "Its movement cost."),
@@ -59,7 +64,7 @@ export async function editLimits(state) {
       const names = ["min_dwell", "max_moves", "window", "max_step_cost", "round_length"];
       const after = Object.fromEntries(names.map((name) => [name, given(form, name)]));
       after.min_dwell ??= 1;
-      const changes = changed(limits, { ...after, max_step: several(form, "max_step") ?? null });
+      const changes = changed(limits, { ...after, max_step: several(form, "max_step", state) ?? null });
       needsSomething(changes);
       return patch(pathOf(state.id), { limits: changes, reason: reasonOf(form) });
     },
@@ -74,14 +79,14 @@ export async function editPrice(state) {
     title: "Change the price of moving?",
     body: [
       h("p", { class: "small" }, EPOCH),
-      field("Cost of moving by one unit", text("scale", shown(config.scale), { autofocus: true, required: true }), `In ${cost} for each ${per}, or with its units, such as 10 Wh/m; for several axes, one value each, separated by commas.`),
+      field("Cost of moving by one unit", text("scale", shown(config.scale), { autofocus: true, required: true }), `In ${cost} for each ${per}, or with its units, such as 10 Wh/m${hasAxes(state) ? `; or ${PER_AXIS}` : ""}.`),
       field("Fixed cost of every move", text("fixed_cost", config.fixed_cost), `In ${cost}, however far it goes.`),
       why(),
     ],
     confirm: "Change the price",
     act: (form) => {
       const before = { scale: Array.isArray(config.scale) && config.scale.length === 1 ? config.scale[0] : config.scale, fixed_cost: config.fixed_cost };
-      const changes = changed(before, { scale: several(form, "scale"), fixed_cost: given(form, "fixed_cost") ?? 0 });
+      const changes = changed(before, { scale: several(form, "scale", state), fixed_cost: given(form, "fixed_cost") ?? 0 });
       needsSomething(changes);
       return patch(pathOf(state.id), { ...changes, reason: reasonOf(form) });
     },

@@ -3,6 +3,12 @@
 import { token } from "./api.js";
 import { fill, fresh, h } from "./dom.js";
 
+/** What a program is told, for a person: without how a program sends a token. */
+const sentence = (why) => {
+  const said = why.split(";")[0];
+  return `${said[0].toUpperCase()}${said.slice(1)}.`;
+};
+
 let open = null; // one question at a time, however many requests need the answer
 
 /** Ask until something is given. `why` says what was wrong with the last one, if there was one. */
@@ -15,7 +21,7 @@ export function askToken(why) {
       { method: "dialog" },
       h("h2", { id: `${id}-title` }, "Access token"),
       h("p", {}, "This service requires a token. Its administrator makes one with ", h("code", {}, "holdcourse token"), "."),
-      why && h("p", { class: "problem", role: "alert" }, why),
+      why && h("p", { class: "problem", role: "alert" }, sentence(why)),
       h("p", { class: "field" }, h("label", { for: id }, "Token"), input),
       h("p", { class: "small" }, "It is kept in this tab only, and forgotten when you close it."),
       h("p", { class: "buttons" }, h("button", { class: "primary", type: "submit" }, "Continue")),
