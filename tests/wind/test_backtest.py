@@ -244,7 +244,7 @@ def test_the_answer_is_about_the_wind_planner():
     assert both.judged.policy == "wind-planner"
     assert both.flyable[0].policy == "gp-md"
     assert ": wind-planner would have made 5.0 % more" in both.conclusion
-    assert "; gp-md: +10.0 %)" in both.conclusion
+    assert "; gp-md, the paper's algorithm: +10.0 %)" in both.conclusion
 
 
 def test_a_controller_that_stays_has_an_answer_of_its_own():
@@ -255,7 +255,7 @@ def test_a_controller_that_stays_has_an_answer_of_its_own():
     assert stayed.verdict == "stayed"
     assert stayed.conclusion == (
         "wind-planner found nothing worth a move and stayed at 100 m, the best altitude in the history (+0.00 % "
-        "against it; gp-md: +10.0 %); perfect hindsight would have made 10.0 % more."
+        "against it; gp-md, the paper's algorithm: +10.0 %); perfect hindsight would have made 10.0 % more."
     )
     for late, verdict in ((5, "stayed"), (200, "undecided")):  # hours on the way there, in the second piece
         actions = np.where((np.arange(rounds) >= 168) & (np.arange(rounds) < 168 + late), 1, home.actions)

@@ -48,12 +48,20 @@ from holdcourse.wind.machines import Machine, machine_names
 from holdcourse.wind.machines import machine as find_machine
 from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
 from holdcourse.wind.report.page import write_report
-from holdcourse.wind.report.tables import as_data, screen_tables
+from holdcourse.wind.report.tables import as_data, screen_tables, yearly_table
 
 REPORT = Path("backtest-report")
 DEMO_SITE, DEMO_FROM = "North Sea", "2009-01-01"
 DEMO_WHAT_IF = (1 / 60, 0.1, 1.0)  # of the physical price: the paper's is 60 times as high
 
+LEGEND = """\
+Lost: energy spent on changing altitude. Against fixed: compared with staying at the best altitude in the history.
+wind-planner is our controller, gp-md the paper's algorithm; both measure the wind only where the machine flies.
+* knows wind that the machine cannot measure: a yardstick, not an option
+"""
+NEXT = """
+Open the report in a browser: it shows every hour, why the kite moved, and the energy per year.
+Your own wind: run holdcourse data info lidar.csv, then holdcourse backtest lidar.csv."""
 DATA, MACHINE, FLYING = "Data", "Machine", "Flying"
 
 MACHINE_OPTION = typer.Option(
@@ -347,6 +355,8 @@ def demo(
         paper = Plan(begin="2010-07-01", policies=("fixed", "wind-planner", "gp-md"), what_if=())
         sites.append(SiteFiles(wind, None, f"{DEMO_SITE}, the paper's setting", {}, paper))
     _run_and_show(sites, plan, out, None, as_json)
+    if not as_json:
+        typer.echo(NEXT)
 
 
 @dataclass(frozen=True)
@@ -575,21 +585,35 @@ def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
 
 
 def _show(results: Sequence[SiteResult]) -> None:
+    """Print the answers, then the tables, then what was assumed; the report has the rest."""
     console, command = Console(), typer.main.get_command(app)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, highlight=False, markup=False)
+
+    for result in results:
+        say(f"{result.site}, {result.period}", "bold underline")
+        say(result.backtest.conclusion, "bold")
+        for text in in_options([result.flown_words], command):
+            say(text)
+        for text in in_options(result.warnings, command):
+            say(f"warning: {text}")
+        console.print()
     for table in screen_tables(results, console.width):
         console.print(table)
         console.print()
-    typer.echo("* knows wind that the machine cannot measure: a yardstick, not an option")
-    for result in results:
-        at = f"{result.site}. " if len(results) > 1 else ""
+    say(LEGEND)
+    per_year = yearly_table(results)
+    if per_year is not None:
+        console.print(per_year)
         console.print()
-        console.print(f"{at}{result.backtest.conclusion}", style="bold", highlight=False, markup=False)
-        for text in () if result.bankable is None else result.bankable.words:
-            console.print(text, highlight=False, markup=False)
-        for text in in_options(result.warnings, command):
-            console.print(f"warning: {text}", highlight=False, markup=False)
-        for note in (f"data: {result.source}", *in_options(result.notes, command)):
-            console.print(note, style="dim", highlight=False, markup=False)
+    for result in results:
+        at = f" ({result.site})" if len(results) > 1 else ""
+        for text in () if result.bankable is None or at else result.bankable.brief:
+            say(text)
+        for note in (f"data{at}: {result.source}", *in_options(result.assumptions, command)):
+            say(note, "dim")
+        console.print()
 
 
 def _missing_pictures() -> MissingExtra | None:
