@@ -87,9 +87,7 @@ def test_the_demos_rows_fit_80_columns():
         (table,) = screen_tables([result], 80)
         console.print(table)
         shown = console.export_text().splitlines()
-        assert len([line for line in shown if line.strip()]) == 3 + len(
-            rows
-        )  # the head, and one line each, none broken
+        assert len([line for line in shown if line.strip()]) == 3 + len(rows)  # none broken
         assert ("gross" in "".join(shown)) == gross
         assert "-92.1..-59.6" in shown[-1]
         assert max(map(len, shown)) <= 80
