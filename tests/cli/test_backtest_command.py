@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from holdcourse.cli import backtest
 from holdcourse.cli.root import app
-from holdcourse.errors import HoldcourseError, MissingExtra
+from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 from holdcourse.wind import bundled
 from holdcourse.wind.backtest.result import Line
 from holdcourse.wind.backtest.run import Plan
@@ -260,8 +260,17 @@ def test_the_price_of_a_metre_is_said(run, wind):
     assert "moving: a metre of altitude costs 0.02 kWh (--movement for another price)" in notes
     unstated = " ".join(run("backtest", "west.csv", *POLICIES, "--no-pictures").stdout.split())
     assert "Flown: the paper's textbook machine, rated 12 m/s, at most 87.1 kW, at " in unstated
-    price = "A metre of altitude costs 0.36 kWh, as the paper prints it (--movement for another price)."
+    price = "A metre of altitude costs 0.36 kWh, as the paper prints it. Use --machine and --movement for others."
     assert unstated.index(price) < unstated.index("clairvoyant *")
+
+
+def test_a_lidar_with_many_missing_speeds_is_flown_if_that_is_accepted(run, wind):
+    rows = (wind / "west.csv").read_text().splitlines()
+    holed = [row if k % 5 > 1 else f"{row.split(',')[0]},," for k, row in enumerate(rows[1:])]
+    (wind / "lidar.csv").write_text("\n".join([rows[0], *holed]))
+    with pytest.raises(InvalidInput, match=r"40% of the speeds in lidar\.csv are missing"):
+        run("backtest", "lidar.csv", *POLICIES)
+    assert "would" in run("backtest", "lidar.csv", *POLICIES, "--max-missing", 0.4, "--no-pictures").stdout
 
 
 def test_help_has_examples_and_every_default(run):

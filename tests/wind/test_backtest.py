@@ -323,6 +323,13 @@ def test_in_wind_that_nothing_can_be_predicted_of_the_wind_planner_hardly_moves(
     assert flown.net.sum() > 0.97 * fixed.net.sum()
 
 
+def test_a_single_height_leaves_no_choice():
+    with pytest.raises(InvalidInput, match=r"wind at one height only, 100 m; .* give data with more heights"):
+        run_backtest(wind_data(heights=(100.0,)), plan=QUICK)
+    with pytest.raises(InvalidInput, match="share no heights: 50 m is the highest, 100 m the lowest of both"):
+        run_backtest(wind_data(heights=(100.0, 300.0)), wind_data(begin="2019-01-01", heights=(20.0, 50.0)), QUICK)
+
+
 def test_altitudes_that_few_machines_reach_are_warned_of():
     high = wind_data(heights=(100.0, 2830.0))
     warned = [text for text in run_backtest(high, plan=QUICK).warnings if "high=1000" in text]

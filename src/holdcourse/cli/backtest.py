@@ -56,7 +56,8 @@ DEMO_WHAT_IF = (1 / 60, 0.1, 1.0)  # of the physical price: the paper's is 60 ti
 
 LEGEND = """\
 Lost: energy spent on changing altitude. Against fixed: compared with staying at the best altitude in the history.
-wind-planner is our controller, gp-md the paper's algorithm; both measure the wind only where the machine flies.
+wind-planner is our controller, gp-md the algorithm of the paper that holdcourse implements (NeurIPS 2022).
+Both measure the wind only where the machine flies.
 * knows wind that the machine cannot measure: a yardstick, not an option
 """
 NEXT = """
@@ -148,6 +149,9 @@ def backtest(
     surface_height: Annotated[
         float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=DATA)
     ] = None,
+    max_missing: Annotated[
+        float, typer.Option(help="Largest share of missing speeds that is accepted.", rich_help_panel=DATA)
+    ] = 0.3,
     max_gap: Annotated[float, typer.Option(help="Longest gap that is filled in, hours.", rich_help_panel=DATA)] = 3.0,
     hourly: Annotated[
         bool, typer.Option("--hourly", help="Average the wind over full hours.", rich_help_panel=DATA)
@@ -314,6 +318,7 @@ def backtest(
         currency=_currency(currency, price),
     )
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
+    loading["max_missing"] = max_missing
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
     if save_policy is not None and len(sites) > 1:
         raise InvalidInput(f"--save writes the policy of one site, but there are {len(sites)}; run them one by one")
@@ -594,8 +599,7 @@ def _show(results: Sequence[SiteResult]) -> None:
     for result in results:
         say(f"{result.site}, {result.period}", "bold underline")
         say(result.backtest.conclusion, "bold")
-        for text in in_options([result.flown_words], command):
-            say(text)
+        say(f"{result.flown_words} Use --machine and --movement for others.")
         for text in in_options(result.warnings, command):
             say(f"warning: {text}")
         console.print()
@@ -607,6 +611,9 @@ def _show(results: Sequence[SiteResult]) -> None:
     if per_year is not None:
         console.print(per_year)
         console.print()
+        if len(results) > 1:
+            assumed = next(result.bankable.assumed for result in results if result.bankable is not None)
+            say(f"{assumed} The report has the capacity factor, and how often such figures came true.\n")
     for result in results:
         at = f" ({result.site})" if len(results) > 1 else ""
         for text in () if result.bankable is None or at else result.bankable.brief:

@@ -179,7 +179,7 @@ class Bankable:
     @property
     def words(self) -> list[str]:
         """What stands behind the figures, in sentences; the figures themselves are a table."""
-        years, stated = len(self.years), self.factors
+        years = len(self.years)
         factor = f"The capacity factor is {100 * self.capacity_factor:.1f} %."
         if years < 2:
             return [
@@ -187,18 +187,24 @@ class Bankable:
                 f"{self.energies('fixed')[0]:,.0f} kWh at the fixed altitude. {factor} P75 and P90 need two years or "
                 "more."
             ]
+        varies = (
+            f"The energy varies by {100 * self.variability:.1f} % from year to year (standard deviation of {years} "
+            "years)."
+        )
+        return [f"{factor} {varies}", self.assumed, *calibration_words(self.calibration)]
+
+    @property
+    def assumed(self) -> str:
+        """What the figures take for granted, or include because it was stated."""
+        stated = self.factors
         given = f"an availability of {100 * stated.availability:g} % and losses of {100 * stated.losses:g} %"
-        found = [
-            f"{factor} The energy varies by {100 * self.variability:.1f} % from year to year (standard deviation of "
-            f"{years} years).",
-            f"The figures per year assume {given}; state your own."
-            if stated == Factors()
-            else f"The figures per year include {given}, as you stated.",
-            "They include no error of the wind data and the power curve, because you gave none."
+        said = f"assume {given}; state your own." if stated == Factors() else f"include {given}, as you stated."
+        error = (
+            "no error of the wind data and the power curve, because you gave none"
             if stated.uncertainty is None
-            else f"They include your error of {100 * stated.uncertainty:g} % for wind data and power curve.",
-        ]
-        return found + calibration_words(self.calibration)
+            else f"your error of {100 * stated.uncertainty:g} % for wind data and power curve"
+        )
+        return f"The figures per year {said} They include {error}."
 
     @property
     def brief(self) -> list[str]:

@@ -304,7 +304,7 @@ class SiteResult:
     def assumptions(self) -> tuple[str, ...]:
         """The notes on the data and the machine, without `flown_words`, sources and what is said of the policies."""
         flights = self.backtest.flights.values()
-        said = {f"moving: {_price_words(self.backtest.world, self.plan)}", *self.backtest.draw_words}
+        said = {_price_note(self.backtest.world, self.plan), *self.backtest.draw_words}
         said |= {flight.explanation for flight in flights}
         said |= set() if self.plan.machine is None else set(_origin(self.plan.machine))
         return tuple(note for note in self.notes if note not in said)
@@ -408,7 +408,7 @@ def run_backtest(
             what_if |= others.result()
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
     machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
-    paid = (f"moving: {_price_words(world, plan)}",)
+    paid = (_price_note(world, plan),)
     notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *paid, *explained, *flown.draw_words)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     files = tuple(path for part in (wind, history) for path in _files(part))
@@ -464,12 +464,16 @@ def _origin(machine: Machine) -> tuple[str, str]:
     )
 
 
+def _price_note(world: WindWorld, plan: Plan) -> str:
+    return f"moving: {_price_words(world, plan)} (movement= for another price)"
+
+
 def _price_words(world: WindWorld, plan: Plan) -> str:
     """What a metre costs in this backtest: the number that the answer depends on most."""
     up, down = (f"{price:.3g} kWh" for price in (world.climb, world.sink))
     each = f"a metre of altitude costs {up}" if up == down else f"a metre up costs {up}, a metre down {down}"
     of_paper = {"paper": ", as the paper prints it", "physical": ", a sixtieth of what the paper prints"}
-    return f"{each}{of_paper.get(str(plan.movement), '')} (movement= for another price)"
+    return each + of_paper.get(str(plan.movement), "")
 
 
 class _Flights:
