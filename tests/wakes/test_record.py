@@ -96,6 +96,7 @@ def test_a_row_for_each_turbine_and_time():
         ({"wind_direction": [0.5, 6.2]}, "looks like radians.*wind_direction .deg."),
         ({"wind_direction": [8.0, -999.0]}, "is -999 .* Leave the cell empty if it is missing"),
         ({"wind_speed": [5.0, -999.0]}, "is -999 .* Leave the cell empty if it is missing"),
+        ({"wind_speed": [np.nan, np.nan]}, "no time has both a direction and a speed in the columns .*speed="),
         ({"wind_speed": None}, "which column is the wind speed.*speed="),
     ],
 )

@@ -359,6 +359,12 @@ def read_record(
     notes.append(said)
     together = _gathered(times, parts)
     there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
+    if not there.any():
+        used = listed([table.names[column] for key in ("direction", "speed") for column in wanted[key]])
+        raise InvalidInput(
+            f"{label}: no time has both a direction and a speed in the columns {used}; name others with direction= and "
+            "speed=, or export the file again"
+        )
     if not there.all():
         notes.append(
             f"{int((~there).sum()):,} of {len(there):,} times were left out because direction or speed is missing"
