@@ -323,6 +323,20 @@ def test_in_wind_that_nothing_can_be_predicted_of_the_wind_planner_hardly_moves(
     assert flown.net.sum() > 0.97 * fixed.net.sum()
 
 
+def test_what_is_assumed_leaves_out_how_policies_work_but_not_a_history_that_is_not_used():
+    found = run_backtest(wind_data(), plan=replace(QUICK, policies=("fixed", "wind-planner")))
+    works = found.backtest.flights["wind-planner"].explanation
+    assert works in found.notes
+    assert works not in found.assumptions
+    assert any(note.startswith("history: ") for note in found.assumptions)
+    assert not any(note.startswith("moving: ") for note in found.assumptions)  # `flown_words` says it
+    assert found.flown_words.endswith("A metre of altitude costs 0.36 kWh, as the paper prints it.")
+    aside = "The history is set aside: its mean wind is that of hardly any site."
+    flights = {"wind-planner": replace(found.backtest.flights["wind-planner"], explanation=aside)}
+    wrong = replace(found, notes=(aside,), backtest=replace(found.backtest, flights=found.backtest.flights | flights))
+    assert wrong.assumptions == (aside,)
+
+
 def test_a_single_height_leaves_no_choice():
     with pytest.raises(InvalidInput, match=r"wind at one height only, 100 m; .* give data with more heights"):
         run_backtest(wind_data(heights=(100.0,)), plan=QUICK)

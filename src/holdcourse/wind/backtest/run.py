@@ -302,10 +302,13 @@ class SiteResult:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The notes on the data and the machine, without `flown_words`, sources and what is said of the policies."""
+        """The notes on the data and the machine, without `flown_words`, sources and how the policies work.
+
+        What a policy says of a history that it does not use is kept.
+        """
         flights = self.backtest.flights.values()
         said = {_price_note(self.backtest.world, self.plan), *self.backtest.draw_words}
-        said |= {flight.explanation for flight in flights}
+        said |= {flight.explanation for flight in flights if "set aside" not in flight.explanation}
         said |= set() if self.plan.machine is None else set(_origin(self.plan.machine))
         return tuple(note for note in self.notes if note not in said)
 
