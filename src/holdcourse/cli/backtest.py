@@ -54,12 +54,14 @@ REPORT = Path("backtest-report")
 DEMO_SITE, DEMO_FROM = "North Sea", "2009-01-01"
 DEMO_WHAT_IF = (1 / 60, 0.1, 1.0)  # of the physical price: the paper's is 60 times as high
 
-LEGEND = """\
-Lost: energy spent on changing altitude. Against fixed: compared with staying at the best altitude in the history.
-wind-planner is our controller, gp-md the algorithm of the paper that holdcourse implements (NeurIPS 2022).
-Both measure the wind only where the machine flies.
-* knows wind that the machine cannot measure: a yardstick, not an option
-"""
+COLUMNS = (
+    "Lost: energy spent on changing altitude. Against fixed: compared with staying at the best altitude in the history."
+)
+PAPER = (
+    "wind-planner is our controller, gp-md the algorithm of the paper that holdcourse implements (NeurIPS 2022).\n"
+    "Both measure the wind only where the machine flies."
+)
+KNOWING = "* knows wind that the machine cannot measure: a yardstick, not an option\n"
 NEXT = """
 Open the report in a browser: it shows every hour, why the kite moved, and the energy per year.
 Your own wind: run holdcourse data info lidar.csv, then holdcourse backtest lidar.csv."""
@@ -606,7 +608,8 @@ def _show(results: Sequence[SiteResult]) -> None:
     for table in screen_tables(results, console.width):
         console.print(table)
         console.print()
-    say(LEGEND)
+    named = [PAPER] if any("gp-md" in result.backtest.flights for result in results) else []
+    say("\n".join([COLUMNS, *named, KNOWING]))
     per_year = yearly_table(results)
     if per_year is not None:
         console.print(per_year)
