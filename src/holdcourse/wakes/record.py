@@ -129,16 +129,13 @@ class WindRecord:
 
     def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
         """Return the part from `begin` on and before `end`, UTC."""
-        try:
-            low = self.time[0] if begin is None else np.datetime64(begin, "s")
-            high = self.time[-1] + np.timedelta64(1, "s") if end is None else np.datetime64(end, "s")
-        except ValueError as error:
-            raise InvalidInput(f"{error}; write times like 2014-07-01") from None
+        low = self.time[0] if begin is None else _moment(begin)
+        high = self.time[-1] + np.timedelta64(1, "s") if end is None else _moment(end)
         part = (self.time >= low) & (self.time < high)
         if part.sum() < FEWEST:
             raise InvalidInput(
-                f"there are {int(part.sum())} readings from {low} to {high}; the record goes from {self.time[0]} to "
-                f"{self.time[-1]}"
+                f"there are {int(part.sum())} readings from {low} to {high}; choose times within the record, from "
+                f"{self.time[0]} to {self.time[-1]}"
             )
         power = None if self.power is None else self.power[part]
         return replace(self, time=self.time[part], direction=self.direction[part], speed=self.speed[part], power=power)
@@ -378,6 +375,14 @@ def read_record(
         gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
         record = replace(record, notes=(*record.notes, gaps))
     return record
+
+
+def _moment(text: str) -> np.datetime64:
+    """Return a time that a person wrote, UTC."""
+    try:
+        return np.datetime64(text, "s")
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not a time; write it like 2014-07-01 or 2014-07-01T12:00") from None
 
 
 def _unit(header: str) -> str | None:

@@ -183,7 +183,7 @@ class Table:
     cells: list[list[str]]  # one list per column
     lines: list[int]  # the line each row stands in
     comments: tuple[str, ...]
-    units: Mapping[str, str] = field(default_factory=dict)  # by column, from a row of units below the names
+    units: dict[str, str] = field(default_factory=dict)  # by column, from a row of units below the names
     signs: Signs = field(default_factory=Signs)
 
     def numbers(self, column: int) -> Array:
