@@ -112,7 +112,9 @@ def demo() -> str:
     kept = []
     telling = True
     for line in done.stdout.splitlines():
-        telling = (telling or not line.strip() or line.startswith("report:")) and not line.startswith("data: ")
+        telling = (telling or not line.strip() or line.startswith("report:")) and not re.match(
+            r"data( \(.*\))?: ", line
+        )
         if telling:
             kept.append(line.rstrip())
     return "```text\n" + re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip() + "\n```"

@@ -525,6 +525,11 @@ def test_data_info_tells_wind_from_a_plant(tmp_path):
     assert "may be the setting: pitch" in shown[own].output
     found = json.loads(CliRunner().invoke(app, ["data", "info", str(own), "--json"]).output)
     assert found["costs"] == ["power [kW]"]
+    named = plant(tmp_path, wind.read_text().replace("ws_10m,ws_100m", "V_10,V_100"), "v.csv")
+    hinted = CliRunner().invoke(app, ["data", "info", str(named)]).output
+    assert "look: if this is wind, name the speeds like ws_100m, with the height in metres" in hinted
+    assert "v.csv --kind wind says what is missing" in hinted
+    assert "if this is wind" not in shown[own].output
     forced = CliRunner().invoke(app, ["data", "info", str(wind), "--kind", "readings"])
     assert "w.csv: 20 rows, 3 columns" in forced.output
 

@@ -58,7 +58,7 @@ def test_a_farm_with_its_table_and_a_file_of_wind(tmp_path):
         (["--hysteresis", "4,x"], "--hysteresis takes numbers above 0"),
         (["--price", "0.02 EUR per degree"], "give the value of a kWh"),
         (["--policies", "lokup"], "did you mean lookup"),
-        (["--begin", "2020-01-01"], "the record goes from"),
+        (["--begin", "2020-01-01"], "choose times within the record, from"),
         (["--every", "7 min"], "give a multiple"),
     ],
 )

@@ -103,7 +103,12 @@ def test_every_control_answers(folder):
     said = re.search(r'data-said="([^"]*)"', done.stdout)[1].split(" | ")
     found = dict(part.split(": ", 1) for part in said)
     assert set(found) == {"hover", "other chart", "move", "held", "clairvoyant"}
-    for words in ("wind expected there", "lower bound of that", "energy made", "best altitude of the hour"):
+    for words in (
+        "wind expected there",
+        "expected loss against the best altitude",
+        "energy made",
+        "best altitude of the hour",
+    ):
         assert words in found["hover"]
     assert re.search(r"went from \d+ m to \d+ m", found["move"])
     assert re.search(r"price of the move\s+[\d.]+ kWh", found["move"])

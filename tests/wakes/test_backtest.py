@@ -192,6 +192,7 @@ def test_prices_of_a_degree(price, kwh_price, kwh):
     ("price", "message"),
     [
         ("0.02 EUR per degree", "give the value of a kWh"),
+        ("cheap", "'cheap', has no number; write it like '0.5 kWh per degree'"),
         ("0.5 kWh", "does not say what it is paid for"),
         (-1.0, "must be above 0"),
         ([1, 2], "2 prices of a degree for 4 turbines"),

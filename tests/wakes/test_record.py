@@ -96,6 +96,7 @@ def test_a_row_for_each_turbine_and_time():
         ({"wind_direction": [0.5, 6.2]}, "looks like radians.*wind_direction .deg."),
         ({"wind_direction": [8.0, -999.0]}, "is -999 .* Leave the cell empty if it is missing"),
         ({"wind_speed": [5.0, -999.0]}, "is -999 .* Leave the cell empty if it is missing"),
+        ({"wind_speed": [np.nan, np.nan]}, "no time has both a direction and a speed in the columns .*speed="),
         ({"wind_speed": None}, "which column is the wind speed.*speed="),
     ],
 )
@@ -281,3 +282,11 @@ def test_a_row_that_came_twice_hides_only_its_own_power():
     power = read_record(table, power="kW").power
     assert np.flatnonzero(np.isnan(power)).tolist() == [3]
     assert power[0] == 900.0
+
+
+def test_a_part_that_is_not_there_is_refused_with_the_remedy():
+    record = read_record({"time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"], "wd": [8.0, 9.0], "ws": [5.0, 6.0]})
+    with pytest.raises(InvalidInput, match="'01/02/2014' is not a time; write it like 2014-07-01"):
+        record.between("01/02/2014")
+    with pytest.raises(InvalidInput, match=r"there are 0 readings from 2021-.*; choose times within the record"):
+        record.between("2021-01-01", "2021-02-01")

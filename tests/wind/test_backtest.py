@@ -244,7 +244,7 @@ def test_the_answer_is_about_the_wind_planner():
     assert both.judged.policy == "wind-planner"
     assert both.flyable[0].policy == "gp-md"
     assert ": wind-planner would have made 5.0 % more" in both.conclusion
-    assert "; gp-md: +10.0 %)" in both.conclusion
+    assert "; gp-md, the paper's algorithm: +10.0 %)" in both.conclusion
 
 
 def test_a_controller_that_stays_has_an_answer_of_its_own():
@@ -255,7 +255,7 @@ def test_a_controller_that_stays_has_an_answer_of_its_own():
     assert stayed.verdict == "stayed"
     assert stayed.conclusion == (
         "wind-planner found nothing worth a move and stayed at 100 m, the best altitude in the history (+0.00 % "
-        "against it; gp-md: +10.0 %); perfect hindsight would have made 10.0 % more."
+        "against it; gp-md, the paper's algorithm: +10.0 %); perfect hindsight would have made 10.0 % more."
     )
     for late, verdict in ((5, "stayed"), (200, "undecided")):  # hours on the way there, in the second piece
         actions = np.where((np.arange(rounds) >= 168) & (np.arange(rounds) < 168 + late), 1, home.actions)
@@ -321,6 +321,27 @@ def test_in_wind_that_nothing_can_be_predicted_of_the_wind_planner_hardly_moves(
     flown, fixed = (found.backtest.flights[name] for name in ("wind-planner", "fixed"))
     assert (flown.actions != flown.before).mean() < 0.02
     assert flown.net.sum() > 0.97 * fixed.net.sum()
+
+
+def test_what_is_assumed_leaves_out_how_policies_work_but_not_a_history_that_is_not_used():
+    found = run_backtest(wind_data(), plan=replace(QUICK, policies=("fixed", "wind-planner")))
+    works = found.backtest.flights["wind-planner"].explanation
+    assert works in found.notes
+    assert works not in found.assumptions
+    assert any(note.startswith("history: ") for note in found.assumptions)
+    assert not any(note.startswith("moving: ") for note in found.assumptions)  # `flown_words` says it
+    assert found.flown_words.endswith("A metre of altitude costs 0.36 kWh, as the paper prints it.")
+    aside = "The history is set aside: its mean wind is that of hardly any site."
+    flights = {"wind-planner": replace(found.backtest.flights["wind-planner"], explanation=aside)}
+    wrong = replace(found, notes=(aside,), backtest=replace(found.backtest, flights=found.backtest.flights | flights))
+    assert wrong.assumptions == (aside,)
+
+
+def test_a_single_height_leaves_no_choice():
+    with pytest.raises(InvalidInput, match=r"wind at one height only, 100 m; .* give data with more heights"):
+        run_backtest(wind_data(heights=(100.0,)), plan=QUICK)
+    with pytest.raises(InvalidInput, match="share no heights: 50 m is the highest, 100 m the lowest of both"):
+        run_backtest(wind_data(heights=(100.0, 300.0)), wind_data(begin="2019-01-01", heights=(20.0, 50.0)), QUICK)
 
 
 def test_altitudes_that_few_machines_reach_are_warned_of():

@@ -34,6 +34,8 @@ def table(header: str, row: str = "{time},5,6", count: int = 4, step: int = 60, 
         "datetime,WS_10_mean,WS_100_mean",
         "date,speed 10 m [m/s],speed 100 m [m/s]",
         ",ws10,ws100",
+        "Datum/Zeit,Windgeschwindigkeit 10 m [m/s],Windgeschwindigkeit 100 m [m/s]",
+        "TimeStamp,MeanWindSpeedUID_10.0m,MeanWindSpeedUID_100.0m",
     ],
 )
 def test_names_of_columns(tmp_path: Path, header: str) -> None:
@@ -42,6 +44,30 @@ def test_names_of_columns(tmp_path: Path, header: str) -> None:
     np.testing.assert_array_equal(data.speed, [[5.0, 6.0]] * 4)
     assert data.time[0] == np.datetime64("2020-06-01T00:00")
     assert data.step == 1.0
+
+
+def test_a_row_of_units_below_the_names(tmp_path: Path) -> None:
+    rows = table("TIMESTAMP,ws_10m,ws_100m").split("\n", 1)
+    data = load(written(tmp_path, f"{rows[0]}\nTS,km/h,km/h\n{rows[1]}"))
+    np.testing.assert_allclose(data.speed, [[5 / 3.6, 6 / 3.6]] * 4)
+    assert any("speeds are in km/h" in note for note in data.notes)
+    head = '"TOA5","mast","CR1000","12345"\n"TIMESTAMP","WS_10m_Avg","WS_100m_Avg"\n"TS","m/s","m/s"\n"","Avg","Avg"\n'
+    logged = load(written(tmp_path, head + rows[1], "toa5.dat"))
+    assert logged.heights.tolist() == [10.0, 100.0]
+    np.testing.assert_array_equal(logged.speed, [[5.0, 6.0]] * 4)
+
+
+@pytest.mark.parametrize("heading", ["ws_33ft", "ws_33 (ft)", "speed at 33 feet"])
+def test_heights_in_feet_are_refused_with_the_metres(tmp_path: Path, heading: str) -> None:
+    with pytest.raises(InvalidInput, match=r"the height in the heading .* is in ft; .*such as ws_10m"):
+        load(written(tmp_path, table(f"time,{heading},ws_100m")))
+
+
+def test_a_file_without_wind_names_some_of_its_columns(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"'time', 'V_10', 'V_20', 'V_30', 'V_40', 'V_50' and 2 more\. Name the speeds"
+    ):
+        load(written(tmp_path, table("time,V_10,V_20,V_30,V_40,V_50,V_60,V_70", "{time}" + 7 * ",5")))
 
 
 def test_other_quantities_are_not_speeds(tmp_path: Path) -> None:

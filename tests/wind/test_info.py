@@ -60,6 +60,14 @@ def test_the_picture_is_written(tmp_path: Path) -> None:
     assert draw(one, tmp_path / "one.png").stat().st_size > 1000
 
 
+def test_heights_that_may_be_upside_down_are_told() -> None:
+    data = bundled("test")
+    assert not any("right heights" in note for note in describe(data)["notes"])
+    turned = WindData(data.time, data.heights, data.speed[:, ::-1])
+    told = "the mean wind at 750 m, 7.6 m/s, is below that at 10 m, 10.0 m/s; check that the columns"
+    assert describe(turned)["notes"][-1].startswith(told)
+
+
 def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "wind.csv"
     path.write_text(csv_text(48))

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.wind.machines import machine
 from holdcourse.wind.maps import run
 from holdcourse.wind.maps.blocks import lattice, winds
 from holdcourse.wind.maps.run import FIGURES, MapPlan, draw_map, fly_block, wind_map, write_map
@@ -216,6 +217,11 @@ def test_another_curve_in_the_machines_file_is_another_map(continent, tmp_path):
     machine.write_text("speed,power\n3,0\n10,100\n25,100\n")
     with pytest.raises(InvalidInput, match="a map of other files or options"):
         wind_map(continent, plan, tmp_path / "map")
+
+
+def test_the_price_of_a_metre_is_said(whole):
+    price = machine(PLAN.machine).movement_cost("physical")
+    assert whole.words[0].endswith(f"a metre of altitude costs {price:.3g} kWh.")
 
 
 def test_a_calm_record_is_not_called_short(whole):

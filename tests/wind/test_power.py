@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +54,20 @@ def test_extremes_of_a_point_are_the_power(curve, speed):
     least, most = curve.extremes(np.array([speed]), np.array([speed]))
     if not np.isclose(curve.knots, speed, rtol=1e-12, atol=1e-12).any():  # at a jump both sides count
         assert least[0] == most[0] == curve.power(speed)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("speed,power\n4,10\n4,12\n9,80\n", "must rise, but 4 m/s follows 4 m/s; sort the rows"),
+        ("speed,power\n-4,10\n9,80\n", "m.csv: speeds and powers must be finite numbers, and speeds 0 or more"),
+        ("4 10\n9 80\n", "line 2: '9 80' is not a speed and a power; write two numbers with a comma"),
+    ],
+)
+def test_mistakes_in_a_table_are_named_with_the_remedy(tmp_path, text, message):
+    (tmp_path / "m.csv").write_text(text)
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        read_curve(tmp_path / "m.csv")
 
 
 def test_extremes_are_tight_and_negative_speeds_count_as_none():
@@ -113,7 +129,7 @@ def test_an_unlikely_power_without_a_unit_is_a_warning(rows, likely, tmp_path):
     ("header", "words"),
     [
         ("speed,power (hp)", "the unit 'hp' in the header, 'power (hp)', is neither a speed nor a power"),
-        ("power (kW),speed (m/s)", "the speed is in kW, which cannot be converted to m/s"),
+        ("power (kW),speed (m/s)", "the first column, 'power (kW)', is a power; put the speeds first"),
         ("speed,power (mw)", "the unit 'mw' may be MW or mW; write which in the header"),
     ],
 )

@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 from dataclasses import replace
+from html import escape
 from typing import get_args
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_the_page_needs_no_network(folder):
 
 def test_the_page_says_what_was_found(folder, result):
     html = (folder / "report.html").read_text()
-    assert result.backtest.conclusion in html
+    assert escape(result.backtest.conclusion) in html
     assert "Based on data from MET Norway" in html
     assert all(warning in html for warning in result.warnings)
     for line in result.backtest.lines:

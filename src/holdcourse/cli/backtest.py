@@ -49,12 +49,23 @@ from holdcourse.wind.machines import Machine, machine_names
 from holdcourse.wind.machines import machine as find_machine
 from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
 from holdcourse.wind.report.page import write_report
-from holdcourse.wind.report.tables import as_data, screen_tables
+from holdcourse.wind.report.tables import as_data, screen_tables, yearly_table
 
 REPORT = Path("backtest-report")
 DEMO_SITE, DEMO_FROM = "North Sea", "2009-01-01"
 DEMO_WHAT_IF = (1 / 60, 0.1, 1.0)  # of the physical price: the paper's is 60 times as high
 
+COLUMNS = (
+    "Lost: energy spent on changing altitude. Against fixed: compared with staying at the best altitude in the history."
+)
+PAPER = (
+    "wind-planner is our controller, gp-md the algorithm of the paper that holdcourse implements (NeurIPS 2022).\n"
+    "Both measure the wind only where the machine flies."
+)
+KNOWING = "* knows wind that the machine cannot measure: a yardstick, not an option\n"
+NEXT = """
+Open the report in a browser: it shows every hour, why the kite moved, and the energy per year.
+Your own wind: run holdcourse data info lidar.csv, then holdcourse backtest lidar.csv."""
 DATA, MACHINE, FLYING = "Data", "Machine", "Flying"
 
 MACHINE_OPTION = typer.Option(
@@ -141,6 +152,9 @@ def backtest(
     surface_height: Annotated[
         float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=DATA)
     ] = None,
+    max_missing: Annotated[
+        float, typer.Option(help="Largest share of missing speeds that is accepted.", rich_help_panel=DATA)
+    ] = 0.3,
     max_gap: Annotated[float, typer.Option(help="Longest gap that is filled in, hours.", rich_help_panel=DATA)] = 3.0,
     hourly: Annotated[
         bool, typer.Option("--hourly", help="Average the wind over full hours.", rich_help_panel=DATA)
@@ -307,6 +321,7 @@ def backtest(
         currency=checked_currency(currency, price),
     )
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
+    loading["max_missing"] = max_missing
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
     if save_policy is not None and len(sites) > 1:
         raise InvalidInput(f"--save writes the policy of one site, but there are {len(sites)}; run them one by one")
@@ -348,6 +363,8 @@ def demo(
         paper = Plan(begin="2010-07-01", policies=("fixed", "wind-planner", "gp-md"), what_if=())
         sites.append(SiteFiles(wind, None, f"{DEMO_SITE}, the paper's setting", {}, paper))
     _run_and_show(sites, plan, out, None, as_json)
+    if not as_json:
+        typer.echo(NEXT)
 
 
 @dataclass(frozen=True)
@@ -567,21 +584,38 @@ def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
 
 
 def _show(results: Sequence[SiteResult]) -> None:
+    """Print the answers, then the tables, then what was assumed; the report has the rest."""
     console, command = Console(), typer.main.get_command(app)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, highlight=False, markup=False)
+
+    for result in results:
+        say(f"{result.site}, {result.period}", "bold underline")
+        say(result.backtest.conclusion, "bold")
+        say(f"{result.flown_words} Use --machine and --movement for others.")
+        for text in in_options(result.warnings, command):
+            say(f"warning: {text}")
+        console.print()
     for table in screen_tables(results, console.width):
         console.print(table)
         console.print()
-    typer.echo("* knows wind that the machine cannot measure: a yardstick, not an option")
-    for result in results:
-        at = f"{result.site}. " if len(results) > 1 else ""
+    named = [PAPER] if any("gp-md" in result.backtest.flights for result in results) else []
+    say("\n".join([COLUMNS, *named, KNOWING]))
+    per_year = yearly_table(results)
+    if per_year is not None:
+        console.print(per_year)
         console.print()
-        console.print(f"{at}{result.backtest.conclusion}", style="bold", highlight=False, markup=False)
-        for text in () if result.bankable is None else result.bankable.words:
-            console.print(text, highlight=False, markup=False)
-        for text in in_options(result.warnings, command):
-            console.print(f"warning: {text}", highlight=False, markup=False)
-        for note in (f"data: {result.source}", *in_options(result.notes, command)):
-            console.print(note, style="dim", highlight=False, markup=False)
+        if len(results) > 1:
+            assumed = next(result.bankable.assumed for result in results if result.bankable is not None)
+            say(f"{assumed} The report has the capacity factor, and how often such figures came true.\n")
+    for result in results:
+        at = f" ({result.site})" if len(results) > 1 else ""
+        for text in () if result.bankable is None or at else result.bankable.brief:
+            say(text)
+        for note in (f"data{at}: {result.source}", *in_options(result.assumptions, command)):
+            say(note, "dim")
+        console.print()
 
 
 def _missing_pictures() -> MissingExtra | None:

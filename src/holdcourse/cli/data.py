@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import zipfile
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -250,6 +253,10 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
     for what, names in (("setting", found.settings), ("cost", found.costs), ("context", found.contexts)):
         if names:
             console.print(f"may be the {what}: {escape(', '.join(names[:8]))}", soft_wrap=True)
+    if not found.settings and _like_wind([column.name for column in found.columns]):
+        named = "if this is wind, name the speeds like ws_100m, with the height in metres"
+        told = f"holdcourse data info {_quoted(given)} --kind wind says what is missing"
+        console.print(f"[bold]look:[/] {named}; {escape(told)}", soft_wrap=True)
     for remark in values["remarks"]:
         console.print(f"[bold]look:[/] {escape(remark)}", soft_wrap=True)
     for note in values["notes"]:
@@ -268,6 +275,12 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
             f"holdcourse backtest --log {_quoted(given)}{escape(time)}{escape(options)} {escape(asked)}",
             soft_wrap=True,
         )
+
+
+def _like_wind(names: Sequence[str]) -> bool:
+    """Whether names speak of wind, or differ in a number that may be a height, as V_50 and V_100 do."""
+    series = Counter(re.sub(r"\d+", "#", name) for name in names if re.search(r"(?<!\d)\d{2,3}(?!\d)", name))
+    return any("wind" in name.lower() for name in names) or max(series.values(), default=0) > 1
 
 
 def _rows(number: int) -> str:

@@ -44,7 +44,7 @@ from holdcourse.wakes.learning import AT_MOST
 from holdcourse.wakes.offsets import MOST, STEP
 from holdcourse.wakes.record import WindRecord, read_record
 from holdcourse.wakes.report.page import write_report
-from holdcourse.wakes.report.tables import as_data, screen_table, words
+from holdcourse.wakes.report.tables import as_data, legend, screen_table, title_of, words
 from holdcourse.wakes.result import ON_REQUEST, POLICIES, Study
 from holdcourse.wakes.table import EnergyTable
 
@@ -230,16 +230,20 @@ def wakes(
         typer.echo(json.dumps(as_data(found) | extra | told))
         return
     console = Console()
-    console.print(screen_table(found, console.width))
-    if any(registry.is_knowing(line.policy) for line in found.lines):
-        typer.echo("* knows all wind in advance; a yardstick, not an option")
-    typer.echo(f"The planner learned how the wind turns from {found.drift_judged}.")
-    console.print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+    console.print(title_of(found), style="bold underline", highlight=False, markup=False)
+    console.print(found.conclusion, style="bold", highlight=False, markup=False)
     for text in words(found):
         console.print(text, highlight=False, markup=False)
     for text in found.warnings:
         console.print(f"warning: {text}", highlight=False, markup=False)
-    notes = (*found.notes, *((CREDIT,) if record is None else ()))
+    console.print()
+    console.print(screen_table(found, console.width))
+    console.print(f"\n{legend(found)}", highlight=False, markup=False)
+    if any(registry.is_knowing(line.policy) for line in found.lines):
+        typer.echo("* knows all wind in advance; a yardstick, not an option")
+    typer.echo()
+    learned = f"The planner learned how the wind turns from {found.drift_judged}."
+    notes = (learned, *found.notes, *((CREDIT,) if record is None else ()))
     options = options_of(typer.main.get_command(app))
     for note in (with_options(note, options) for note in notes):
         console.print(note, style="dim", highlight=False, markup=False)

@@ -44,6 +44,7 @@ def machines(
 ) -> None:
     """List the machines that we know: power, reference wind, cost of moving, source.
 
+    The two costs of moving are those of --movement paper and --movement physical.
     If you name machines, everything known about them is shown, with the power curve.
 
     Example: [bold]holdcourse wind machines[/]
@@ -66,7 +67,7 @@ def machines(
         Column("at most\nkW", justify="right"),
         Column("rated\nm/s", justify="right"),
         Column("wind at", justify="right", no_wrap=True),
-        Column("moving, kWh/m\nprinted", justify="right"),
+        Column("moving, kWh/m\npaper", justify="right"),
         Column("\nphysical", justify="right"),
         "licence",
         box=None,
@@ -94,7 +95,7 @@ def _describe(console: Console, each: Machine) -> None:
     console.print(f"[bold]{each.name}[/]: {each.title}", highlight=False)
     facts = [
         f"power: at most {each.curve.largest_power:.1f} kW, reached at {each.curve.rated_speed:.1f} m/s",
-        f"by: {each.wind_words}",
+        f"curve: by {each.wind_words}",
         f"moving: {each.movement_words}",
         *(f"note: {with_options(note, BACKTEST_OPTIONS)}" for note in each.notes),
         f"source: {each.source}",

@@ -109,6 +109,8 @@ def read_table(
     """
     if header_line is not None and header_line < 1:
         raise InvalidInput(f"header_line must be 1 or more, got {header_line}")
+    if header_line is None and text.lstrip('\ufeff"').startswith("TOA5"):
+        header_line = 2  # a logger of Campbell Scientific: above the names is a line on the station
     lines, comments, told = _lines(text, header_line)
     if len(lines) < fewest:
         if header_line is not None:

@@ -285,7 +285,7 @@ def _cluster_table(
     )
     words = (
         f"{len(picked.vectors)} settings of {', '.join(part.turbines)}, a cluster of {farm.name} ({len(farm)} "
-        f"turbines), no steering among them: they hold {100 * picked.share:.1f} % of the gain that its "
+        f"turbines), including no steering. They have {100 * picked.share:.1f} % of the gain that its "
         f"{len(vectors) - 1} best vectors give when the direction may have turned by {BLUR:g} degrees. Energy is that "
         "of these turbines, and what their offsets give to the others, while those face the wind."
     )

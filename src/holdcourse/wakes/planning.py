@@ -89,6 +89,8 @@ def degree_prices(price: float | str | ArrayLike, turbines: int, kwh_price: floa
 
 def _kwh_per_degree(given: Any, kwh_price: float | None) -> float:
     what = "the price of a degree"
+    if isinstance(given, str) and not any(sign.isdigit() for sign in given):
+        raise InvalidInput(f"{what}, {given!r}, has no number; write it like '0.5 kWh per degree'")
     if isinstance(given, str) and not _is_number(given):
         found = price_in(given, what)
         if found.unit in MONEY:

@@ -129,16 +129,13 @@ class WindRecord:
 
     def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
         """Return the part from `begin` (included) to `end` (excluded), UTC."""
-        try:
-            low = self.time[0] if begin is None else np.datetime64(begin, "s")
-            high = self.time[-1] + np.timedelta64(1, "s") if end is None else np.datetime64(end, "s")
-        except ValueError as error:
-            raise InvalidInput(f"{error}; write times like 2014-07-01") from None
+        low = self.time[0] if begin is None else _moment(begin)
+        high = self.time[-1] + np.timedelta64(1, "s") if end is None else _moment(end)
         part = (self.time >= low) & (self.time < high)
         if part.sum() < FEWEST:
             raise InvalidInput(
-                f"there are {int(part.sum())} readings from {low} to {high}; the record goes from {self.time[0]} to "
-                f"{self.time[-1]}"
+                f"there are {int(part.sum())} readings from {low} to {high}; choose times within the record, from "
+                f"{self.time[0]} to {self.time[-1]}"
             )
         power = None if self.power is None else self.power[part]
         return replace(self, time=self.time[part], direction=self.direction[part], speed=self.speed[part], power=power)
@@ -360,6 +357,12 @@ def read_record(
     notes.append(said)
     together = _gathered(times, parts)
     there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
+    if not there.any():
+        used = listed([table.names[column] for key in ("direction", "speed") for column in wanted[key]])
+        raise InvalidInput(
+            f"{label}: no time has both a direction and a speed in the columns {used}; name others with direction= and "
+            "speed=, or export the file again"
+        )
     if not there.all():
         notes.append(
             f"{int((~there).sum()):,} of {len(there):,} times were left out because direction or speed is missing"
@@ -373,6 +376,14 @@ def read_record(
         gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
         record = replace(record, notes=(*record.notes, gaps))
     return record
+
+
+def _moment(text: str) -> np.datetime64:
+    """Return a time that a person wrote, UTC."""
+    try:
+        return np.datetime64(text, "s")
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not a time; write it like 2014-07-01 or 2014-07-01T12:00") from None
 
 
 def _unit(header: str) -> str | None:

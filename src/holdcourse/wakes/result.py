@@ -321,6 +321,12 @@ class Backtest:
     @property
     def conclusion(self) -> str:
         """Answer in sentences, even if it is no."""
+        said = self._conclusion
+        known = "Idealised, with the wind of every interval known in advance: "
+        return f"{known}{said[0].lower()}{said[1:]}" if self.study.knowing and self.judged is not None else said
+
+    @property
+    def _conclusion(self) -> str:
         ours = self.judged
         if ours is None:
             return "No planner was run, so no conclusion can be drawn."
@@ -329,17 +335,15 @@ class Backtest:
             f"{name} would have gained {ours.gain:+.2f} % energy over no steering, {ours.net:+.2f} % net of wear, "
             f"and turned the nacelles by {ours.travel:,.0f} degrees a year"
         )
-        if self.study.knowing:
-            made = f"Idealised, with the wind of every interval known in advance: {made[0].lower()}{made[1:]}"
         if self.verdict == "too few":
             weeks = "1 week is" if self.weeks == 1 else f"{self.weeks} weeks are"
             return f"{made}; {weeks} too few to conclude anything."
         if self.verdict == "stayed":
             return f"{name} found nothing worth turning a nacelle for, and did not steer."
-        ending = {
-            "yes": "wake steering would have paid off here",
-            "no": "wake steering would not have paid off here",
-            "undecided": "this record cannot tell whether wake steering pays off here",
+        answer = {
+            "yes": "Wake steering would have paid off here",
+            "no": "Wake steering would not have paid off here",
+            "undecided": "This record cannot tell whether wake steering pays off here",
         }[self.verdict]
         interval = f"95 % interval of the net gain, by weeks: {ours.net_low:+.2f} to {ours.net_high:+.2f} %"
         beside = ""
@@ -349,7 +353,7 @@ class Backtest:
                 f" FLORIS' lookup table would have gained {table.gain:+.2f} % with {table.travel:,.0f} degrees a year, "
                 f"{table.net:+.2f} % net of wear."
             )
-        return f"{made} ({interval}): {ending}.{beside}"
+        return f"{answer}: {made[0].lower()}{made[1:]} ({interval}).{beside}"
 
     def gain_at(self, travel: float, policy: str = OURS) -> float:
         """Return the gain, in percent, that a front reaches with `travel` degrees a year.

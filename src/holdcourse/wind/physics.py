@@ -239,8 +239,14 @@ def table_curve(
     v, p = np.array(speed, dtype=np.float64), np.array(power, dtype=np.float64)
     if v.ndim != 1 or v.shape != p.shape or len(v) < 2:
         raise InvalidInput(f"a power table needs two or more pairs of speed and power, got shapes {v.shape}, {p.shape}")
-    if not (np.isfinite(v).all() and np.isfinite(p).all() and (np.diff(v) > 0).all() and v[0] >= 0):
-        raise InvalidInput("the speeds of a power table must be 0 or more and rise, and all its numbers must be finite")
+    if not (np.isfinite(v).all() and np.isfinite(p).all() and v[0] >= 0):
+        raise InvalidInput(f"{name}: speeds and powers must be finite numbers, and speeds 0 or more")
+    if (falls := np.flatnonzero(np.diff(v) <= 0)).size:
+        one, other = v[falls[0] : falls[0] + 2]
+        raise InvalidInput(
+            f"{name}: the speeds of a power table must rise, but {other:g} m/s follows {one:g} m/s; sort the rows, and "
+            "keep one row of each speed"
+        )
     low, high = v[0] if cut_in is None else cut_in, v[-1] if cut_out is None else cut_out
     rated = float(v[int(np.argmax(p))])
     _check_range(rated, low, high)
@@ -315,13 +321,19 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
             except (ValueError, IndexError):
                 if pairs or header:
                     raise InvalidInput(
-                        f"{path}, line {number}: {row!r} is not a speed and a power; write two numbers"
+                        f"{path}, line {number}: {separator.join(row)!r} is not a speed and a power; write two numbers "
+                        "with a comma, a semicolon or a tab in between"
                     ) from None
                 header, levels = row, _levels_in(row, path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
     speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
-    speed = speed * factor((_unit_in(header[0], path) if header else None) or "m/s", "m/s", f"{path}: the speed")
+    unit = (_unit_in(header[0], path) if header else None) or "m/s"
+    if quantity(unit) == "power":
+        raise InvalidInput(
+            f"{path}: the first column, {header[0]!r}, is a power; put the speeds first, then the powers"
+        )
+    speed = speed * factor(unit, "m/s", f"{path}: the speed")
     units = [_unit_in(cell, path) for cell in header[1 : 1 + len(powers)]]
     named = [unit for unit in units if unit is not None]
     if named and len(named) < len(units):

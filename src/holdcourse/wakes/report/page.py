@@ -29,8 +29,10 @@ from holdcourse.wakes.report.tables import (
     comparison,
     front_label,
     interval,
+    legend,
     name_of,
     percent,
+    prices,
     title_of,
     words,
     write_decisions,
@@ -229,15 +231,9 @@ def _table(found: Backtest) -> str:
     star = " The policy marked * knows all wind in advance; it is a yardstick, not an option." if starred else ""
     return (
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>"
-        "Energy and net energy in percent of the energy without steering; net: less wear at "
-        f"{_prices(found)} per degree. Intervals: bootstrap over weeks and over blocks of four weeks."
+        f"{legend(found)} Intervals: bootstrap over weeks and over blocks of four weeks."
         f"{star}</p></section>"
     )
-
-
-def _prices(found: Backtest) -> str:
-    each = [f"{price:.3g} kWh" for price in found.prices]
-    return each[0] if len(set(each)) == 1 else ", ".join(each)
 
 
 def _farms(found: Backtest) -> str:
@@ -248,7 +244,8 @@ def _farms(found: Backtest) -> str:
     return (
         f"<section><h2>The farm while it steers</h2><div class='farms'>{figures}</div><p class='small'>Intervals in "
         "which the planner gained most, at most one from each 30 degrees of direction. North is up; the arrow is the "
-        "wind. Red rotors have an offset. Wakes are sketched, not computed.</p></section>"
+        "wind. Red rotors have an offset; a positive offset turns the nacelle counterclockwise, seen from above. Wakes "
+        "are sketched, not computed.</p></section>"
         if figures
         else ""
     )
@@ -379,9 +376,12 @@ def _about(found: Backtest) -> str:
             f"FLORIS at {len(table.directions)} directions and {len(table.speeds)} speeds from {table.speeds[0]:g} to "
             f"{table.speeds[-1]:g} m/s, turbulence intensity {100 * table.turbulence:g} %",
         ),
-        ("Wear", f"{_prices(found)} per degree"),
+        ("Wear", f"{prices(found)} per degree"),
         *(("Note", note) for note in found.notes if note),
-        ("Not modelled", "turning after the wind, time under way, turbulence by season, errors of vanes, outages"),
+        (
+            "Not modelled",
+            "yawing that tracks the wind, time spent turning, turbulence by season, errors of vanes, outages",
+        ),
         ("Made with", f"holdcourse {hc.__version__}"),
     ]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)

@@ -53,8 +53,6 @@ def screen_table(found: Backtest, width: int = 80) -> Table:
     table = Table(
         Column("policy", no_wrap=True),
         *(Column(COLUMNS[k], justify="right", no_wrap=True) for k in kept),
-        title=title_of(found),
-        title_justify="left",
         box=None,
         pad_edge=False,
     )
@@ -62,6 +60,20 @@ def screen_table(found: Backtest, width: int = 80) -> Table:
         numbers = cells(line)
         table.add_row(name_of(line), *(numbers[k] for k in kept), style="bold" if line.policy == OURS else None)
     return table
+
+
+def legend(found: Backtest) -> str:
+    """Say what the columns of the table mean, and what wear costs."""
+    return (
+        "Energy and net energy: gain over no steering, in percent. Net of wear: less the wear of the yaw drives, at "
+        f"{prices(found)} per degree. Degrees: how far all nacelles together turn because offsets change."
+    )
+
+
+def prices(found: Backtest) -> str:
+    """Return the price of a degree, or that of each turbine."""
+    each = [f"{price:.3g} kWh" for price in found.prices]
+    return each[0] if len(set(each)) == 1 else ", ".join(each)
 
 
 def title_of(found: Backtest) -> str:

@@ -22,7 +22,7 @@ from scipy.stats import t as student
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.backtest.calibration import Calibration, calibration_words, gains_inside, reached_levels
+from holdcourse.wind.backtest.calibration import TOO_FEW, Calibration, calibration_words, gains_inside, reached_levels
 from holdcourse.wind.backtest.forecast_skill import VARIANTS, Skill
 from holdcourse.wind.physics import WindWorld
 from holdcourse.wind.policy.policies import Past, Setting
@@ -170,7 +170,7 @@ class Bankable:
         if not worth:
             return ""
         told = ", ".join(f"{name} {more:+,.0f} kWh{self._worth(more)}" for name, more in worth.items())
-        return f"More information would add per year: {told}. Here {self.skill.words}. {USED}"
+        return f"More information would add per year: {told}."
 
     def _worth(self, energy: float) -> str:
         """Return what energy is worth, in brackets; nothing where no price was given."""
@@ -178,34 +178,40 @@ class Bankable:
 
     @property
     def words(self) -> list[str]:
-        """The figures in sentences."""
-        years, stated = len(self.years), self.factors
+        """What stands behind the figures, in sentences; the figures themselves are a table."""
+        years = len(self.years)
+        factor = f"The capacity factor is {100 * self.capacity_factor:.1f} %."
         if years < 2:
             return [
                 f"One year of wind was flown: {self.energies('ours')[0]:,.0f} kWh net, "
-                f"{self.energies('fixed')[0]:,.0f} kWh at the fixed altitude. P75 and P90 need two years or more."
+                f"{self.energies('fixed')[0]:,.0f} kWh at the fixed altitude. {factor} P75 and P90 need two years or "
+                "more."
             ]
-        p50, p75, p90 = (self.exceeded("ours", level) for level in LEVELS)
-        more = [self.exceeded("more", level) for level in LEVELS]
-        long = self.exceeded("ours", 0.9, LOAN_YEARS)
-        found = [
-            f"Net energy in any one year, estimated from {years} years: P50 {p50:,.0f}, P75 {p75:,.0f}, P90 {p90:,.0f} "
-            f"kWh; P90 of the mean of {LOAN_YEARS} years {long:,.0f} kWh. Gain over the fixed altitude: P50 "
-            f"{more[0]:+,.0f}, P75 {more[1]:+,.0f}, P90 {more[2]:+,.0f} kWh. The capacity factor is "
-            f"{100 * self.capacity_factor:.1f} %.",
+        varies = (
             f"The energy varies by {100 * self.variability:.1f} % from year to year (standard deviation of {years} "
-            "years). "
-            + (
-                "You gave no error for the wind data and the power curve, so these figures include none."
-                if stated.uncertainty is None
-                else f"The figures include your error of {100 * stated.uncertainty:g} % for wind data and power curve."
-            ),
-            f"These figures {'assume' if stated == Factors() else 'include'} an availability of "
-            f"{100 * stated.availability:g} % and losses of {100 * stated.losses:g} %"
-            + ("; state your own." if stated == Factors() else ", as you stated."),
-        ]
-        found += calibration_words(self.calibration)
-        return [*found, *([self.knowing_words] if self.knowing_words else [])]
+            "years)."
+        )
+        return [f"{factor} {varies}", self.assumed, *calibration_words(self.calibration)]
+
+    @property
+    def assumed(self) -> str:
+        """What the figures take for granted, or include because it was stated."""
+        stated = self.factors
+        given = f"an availability of {100 * stated.availability:g} % and losses of {100 * stated.losses:g} %"
+        said = f"assume {given}; state your own." if stated == Factors() else f"include {given}, as you stated."
+        error = (
+            "no error of the wind data and the power curve, because you gave none"
+            if stated.uncertainty is None
+            else f"your error of {100 * stated.uncertainty:g} % for wind data and power curve"
+        )
+        return f"The figures per year {said} They include {error}."
+
+    @property
+    def brief(self) -> list[str]:
+        """The sentences for a terminal: without the details of the calibration, and with what knowing more is worth."""
+        checked = calibration_words(self.calibration)
+        kept = [text for text in self.words if text not in checked] + [text for text in checked if TOO_FEW in text]
+        return [" ".join(kept), *([self.knowing_words] if self.knowing_words else [])]
 
     def as_values(self) -> dict[str, Any]:
         """Return everything in JSON values."""

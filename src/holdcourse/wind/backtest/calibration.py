@@ -21,6 +21,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 FEWEST_YEARS = 3  # two to say something, one to see whether it held
 FIRST_WEEKS, NEXT_WEEKS, EVERY_WEEKS = 52, 26, 13  # known at the first origin, judged at each, and from one to the next
+TOO_FEW = "As a check of"  # begins the sentence that says so
 ENOUGH = 10  # independent tries, below which a count shows little
 
 
@@ -118,7 +119,8 @@ def calibration_words(found: Sequence[Calibration]) -> list[str]:
         if each.what == "gain"
     ]
     if said and min(each.apart for each in found) < ENOUGH:
-        few = min(each.apart for each in found)
-        tries = "one case shows" if few == 1 else f"{few} cases show"
-        said.append(f"This is too little to judge P90: {tries} neither that it is right nor that it is wrong.")
+        least = min(found, key=lambda each: each.apart)
+        tries = "one case shows" if least.apart == 1 else f"{least.apart} cases show"
+        what = "the interval of the gain" if least.what == "gain" else "P90"
+        said.append(f"{TOO_FEW} {what}, {tries} neither that it is right nor that it is wrong.")
     return said

@@ -88,11 +88,15 @@ def choose_altitudes(low: float | None, high: float | None, count: int, series: 
                 f"{name}={wanted:g} lies outside the heights {bottom:.1f} to {top:.1f} m that the data have at every "
                 f"time; use {name}={inside}, or another altitude in between"
             )
+    if bottom >= top:
+        one = f"the data have wind at one height only, {bottom:g} m; altitude control needs two or more"
+        none = f"the test and the history share no heights: {top:g} m is the highest, {bottom:g} m the lowest of both"
+        raise InvalidInput(f"{one if bottom == top else none}; give data with more heights")
     low, high = bottom if low is None else low, top if high is None else high
     if not (0 < low < high and count >= 2):
         raise InvalidInput(
-            f"altitude control needs two or more altitudes, with low below high, got {count} from {low:g} to "
-            f"{high:g} m; give low and high within the heights of the data, or data with more heights"
+            f"altitude control needs two or more altitudes, but got {count} from {low:g} to {high:g} m; give two or "
+            f"more, with low= below high= and both within {bottom:g} to {top:g} m"
         )
     return np.linspace(low, high, int(count))
 

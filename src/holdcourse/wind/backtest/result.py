@@ -302,7 +302,7 @@ class Backtest:
         """Return the paper's algorithm, as the reference beside ours."""
         if best.policy == REFERENCE or REFERENCE not in self.flights:
             return ""
-        return f"; {REFERENCE}: {signed(self.line(REFERENCE).gain)} %"
+        return f"; {REFERENCE}, the paper's algorithm: {signed(self.line(REFERENCE).gain)} %"
 
     def _caveat(self, best: Line) -> str:
         """Warn where a gain is no merit of the controller: one over a badly chosen altitude."""

@@ -289,6 +289,30 @@ class SiteResult:
         return policy_of(name)(self.setting)
 
     @property
+    def flown_words(self) -> str:
+        """The machine, its altitudes, and what a metre costs: what the answer depends on most, in two sentences."""
+        levels, curve = self.backtest.world.altitudes, self.plan.curve
+        named = curve.name.replace("paper,", "the paper's textbook machine,")
+        machine = named if self.plan.machine is None else self.plan.machine.title
+        price = _price_words(self.backtest.world, self.plan)
+        return (
+            f"Flown: {machine}, at most {curve.largest_power:.1f} kW, at {len(levels)} altitudes from {levels[0]:.0f} "
+            f"to {levels[-1]:.0f} m. {price[0].upper()}{price[1:]}."
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The notes on the data and the machine, without `flown_words`, sources and how the policies work.
+
+        What a policy says of a history that it does not use is kept.
+        """
+        flights = self.backtest.flights.values()
+        said = {_price_note(self.backtest.world, self.plan), *self.backtest.draw_words}
+        said |= {flight.explanation for flight in flights if "set aside" not in flight.explanation}
+        said |= set() if self.plan.machine is None else set(_origin(self.plan.machine))
+        return tuple(note for note in self.notes if note not in said)
+
+    @property
     def warnings(self) -> list[str]:
         """Warnings: why these data may not say much about next year."""
         found = self.backtest.warnings
@@ -387,7 +411,7 @@ def run_backtest(
             what_if |= others.result()
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
     machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
-    paid = (_price_words(world),)
+    paid = (_price_note(world, plan),)
     notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *paid, *explained, *flown.draw_words)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     files = tuple(path for part in (wind, history) for path in _files(part))
@@ -430,16 +454,29 @@ def _altitudes(plan: Plan, series: Sequence[WindData], ground: float | None) -> 
 
 
 def _machine_notes(machine: Machine) -> list[str]:
-    said = [f"machine: {machine.title}; {machine.wind_words}", f"machine: {machine.source}; {machine.licence}"]
-    said += [f"machine: {note}" for note in machine.notes]
-    return [*said, f"machine: a change of altitude costs {machine.movement_words}"]
+    source, price = _origin(machine)
+    said = [f"machine: {machine.title}; {machine.wind_words}", source]
+    return [*said, *(f"machine: {note}" for note in machine.notes), price]
 
 
-def _price_words(world: WindWorld) -> str:
+def _origin(machine: Machine) -> tuple[str, str]:
+    """Return where a machine's curve, and its price of moving, come from."""
+    return (
+        f"machine: {machine.source}; {machine.licence}",
+        f"machine: a change of altitude costs {machine.movement_words}",
+    )
+
+
+def _price_note(world: WindWorld, plan: Plan) -> str:
+    return f"moving: {_price_words(world, plan)} (movement= for another price)"
+
+
+def _price_words(world: WindWorld, plan: Plan) -> str:
     """What a metre costs in this backtest: the number that the answer depends on most."""
     up, down = (f"{price:.3g} kWh" for price in (world.climb, world.sink))
     each = f"a metre of altitude costs {up}" if up == down else f"a metre up costs {up}, a metre down {down}"
-    return f"moving: {each} (movement= for another price)"
+    of_paper = {"paper": ", as the paper prints it", "physical": ", a sixtieth of what the paper prints"}
+    return each + of_paper.get(str(plan.movement), "")
 
 
 class _Flights:

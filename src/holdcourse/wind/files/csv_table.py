@@ -37,18 +37,23 @@ from holdcourse.wind.files.units import (
     speed_unit_in,
 )
 
+MOST_NAMED = 6  # columns in an error
 MOST_REPEATED = 0.4  # of the rows; where there are more, each time has several winds
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
 _TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "gmt"))
 _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
+_SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
+_BRACKET = r"[(\[]([^)\]]*)[)\]]"
+_FEET = ("ft", "feet", "foot")
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
 _PLAIN_WORDS = frozenset(
     (
         *("wind", "horizontal", "horiz", "m", "meter", "meters", "metre", "metres", "of", "the", "at", "above"),
         *("ground", "level", "agl", "height", "avg", "mean", "average"),
+        *_FEET,  # heights have to be in metres, which is said
     )
 )
 # In brackets these make it another quantity; other words there are notes, unless they look like a unit.
@@ -102,8 +107,11 @@ def wide_columns(names: Sequence[str], label: str) -> list[Column]:
         # Bare numbers are heights only where nothing else is.
         found = [column for index, name in enumerate(names) if (column := _bare_height(index, name))]
     for column in found:
-        for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", names[column.index]):  # ws_300 (ft)
-            if (unit := height_unit(bracket) or "m") != "m":
+        name = names[column.index].lower()
+        bare = re.findall(r"[a-z]+", re.sub(_BRACKET, "", name))
+        feet = [word for word in bare if word in _FEET]  # ws_300ft
+        for written in (*re.findall(_BRACKET, name), *feet):  # ws_300 (ft)
+            if (unit := height_unit(written) or "m") != "m":
                 raise InvalidInput(
                     f"{label}: the height in the heading {names[column.index]!r} is in {unit}; write heights in "
                     f"metres, such as ws_{METRES[unit] * column.height:.0f}m"
@@ -128,13 +136,19 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
     speeds = [column for index, name in enumerate(names) if (column := _speed_column(index, name))]
     if not heights or not speeds:
         raise NoWindColumn(
-            f"{label}: no column is a wind speed at a height; the columns are {', '.join(map(repr, names))[:200]}. "
-            "Name them like ws_100m, or give rows of time, height, speed"
+            f"{label}: no column is a wind speed at a height; the columns are {_listed(names)}. Name the speeds like "
+            "ws_100m, with the height in metres, or give rows of time, height, speed"
         )
     if len(heights) > 1 or len(speeds) > 1:
         several = [names[i] for i in heights] if len(heights) > 1 else [names[column.index] for column in speeds]
         raise InvalidInput(f"{label}: {' and '.join(map(repr, several))} may both be meant; keep one of them")
     return heights[0], speeds[0]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are beyond them."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(map(repr, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def _speed_column(index: int, name: str) -> Column | None:
@@ -181,6 +195,7 @@ class Table:
     cells: list[list[str]]  # one list per column
     lines: list[int]  # the line each row stands in
     comments: tuple[str, ...]
+    units: dict[str, str] = field(default_factory=dict)  # by column, from a row of units below the names
     signs: Signs = field(default_factory=Signs)
 
     def numbers(self, column: int) -> Array:
@@ -218,6 +233,7 @@ def read_piece(file: WindFile, options: Options) -> Piece:
     """Read the wind speed by height from a CSV file."""
     table = read_table(file)
     product, site, units = stated_in(table.comments)
+    units |= table.units
     if options.latitude is not None:
         site = Site(options.latitude, options.longitude, site.name)
     wide = wide_columns(table.names, file.label)
@@ -251,8 +267,18 @@ def read_table(file: WindFile) -> Table:
                 "with the names above it, such as time,ws_50m,ws_100m"
             )
     cells = [[str(cell) for cell in column] for column in found.cells]
-    speeds = [cells[i] for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
-    return Table(found.label, found.names, cells, found.lines, found.comments, _signs(speeds))
+    places = [i for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
+    units: dict[str, str] = {}
+    lines = list(found.lines)
+    while len(lines) > 1 and places and _describes(head := [cells[i][0] for i in places]):
+        units |= {found.names[i]: unit for i, unit in zip(places, head, strict=True) if speed_unit(unit)}
+        cells, lines = [column[1:] for column in cells], lines[1:]
+    return Table(found.label, found.names, cells, lines, found.comments, units, _signs([cells[i] for i in places]))
+
+
+def _describes(cells: Sequence[str]) -> bool:
+    """Whether a row below the names holds units, or how a logger averaged, instead of speeds."""
+    return all(speed_unit(cell) or cell.strip().lower() in ("avg", "mean", "smp") for cell in cells)
 
 
 def _signs(speeds: Sequence[Sequence[str]]) -> Signs:

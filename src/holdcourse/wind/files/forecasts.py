@@ -102,7 +102,7 @@ def _csv(file: WindFile) -> Forecasts:
     if not columns:
         raise InvalidInput(f"{file.label}: no column is a wind speed at a height; name them like ws_100m")
     heights = np.array([column.height for column in columns])
-    speed, _ = read_speeds(table, columns, stated_in(table.comments)[2], None, heights, NAME_THE_UNIT)
+    speed, _ = read_speeds(table, columns, stated_in(table.comments)[2] | table.units, None, heights, NAME_THE_UNIT)
     time = _moments(table.cells[named["time"]], file.label)
     if lead is not None:
         ahead = table.numbers(lead)

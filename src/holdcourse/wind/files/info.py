@@ -13,6 +13,7 @@ from holdcourse.wind.files.data import Array, WindData
 from holdcourse.wind.files.grid import need
 
 SHADES = " ▁▂▃▄▅▆▇█"
+FALLING = 0.9  # of the mean wind at the lowest height; with less at the greatest, the heights may be upside down
 MOST_GAPS = 20  # gaps named one by one; the rest is counted
 MOST_STRIPS = 12  # heights in the picture of the terminal
 PICTURE_COLUMNS = 1500
@@ -49,8 +50,20 @@ def describe(data: WindData, *, max_gap: float = 3.0) -> dict[str, Any]:
         "gap_count": len(gaps),
         "segments": len(pieces),
         "longest_segment_hours": max((len(piece) * data.step for piece in pieces), default=0.0),
-        "notes": list(data.notes),
+        "notes": [*data.notes, *_upside_down(data)],
     }
+
+
+def _upside_down(data: WindData) -> list[str]:
+    """Return a note if the mean wind at the greatest height is clearly below that at the lowest, as in few places."""
+    known = np.isfinite(data.speed[:, [0, -1]]).all(axis=1)
+    if len(data.heights) < 2 or not known.any():
+        return []
+    low, high = data.speed[known][:, [0, -1]].mean(axis=0)
+    if high > FALLING * low:
+        return []
+    top, bottom = f"at {data.heights[-1]:g} m, {high:.1f} m/s", f"at {data.heights[0]:g} m, {low:.1f} m/s"
+    return [f"the mean wind {top}, is below that {bottom}; check that the columns have the right heights"]
 
 
 def _height_row(data: WindData, column: int) -> dict[str, float]:

@@ -118,14 +118,16 @@ class WindMap:
         gain, sure, best = (self.figures[name] for name in ("gain", "gain_p90", "best_altitude"))
         points, told = gain.size, int(np.isfinite(gain).sum())
         begin, end = (moment[:10] for moment in self.lattice.period)
+        flown = machine(self.plan.machine)
+        price = movement_cost(self.plan.movement, flown.curve.rated_speed)
         found = [
-            f"The map has {_points(points)}, with wind from {begin} to {end}. The machine is {self.plan.machine}, and "
-            f"the cost of moving is {self.plan.movement}."
+            f"The map has {_points(points)}, with wind from {begin} to {end}. The machine is {flown.title}; a metre of "
+            f"altitude costs {price:.3g} kWh."
         ]
         if np.isfinite(best).any():
             low, high = (float(np.nanquantile(best, share)) for share in (0.1, 0.9))
             between = f"lies between {low:.0f} and {high:.0f} m" if round(low) < round(high) else f"is {high:.0f} m"
-            found.append(f"At eight of ten points the best fixed altitude {between}.")
+            found.append(f"At four fifths of the points the best fixed altitude {between}.")
         if told:
             place = np.unravel_index(int(np.nanargmax(gain)), gain.shape)
             north, east = self.lattice.latitudes[place[0]], self.lattice.longitudes[place[1]]
@@ -134,10 +136,10 @@ class WindMap:
                 f"{north:g}, longitude {east:g}: {np.nanmax(gain):+.1f} %. At {int((sure > 0).sum()):,} of {told:,} "
                 "points a year gains something with a probability of 90 % or more."
             )
-        flown = self.figures["coverage"][np.isfinite(self.figures["coverage"])]
-        if told and np.median(flown) < WHOLE:
+        covered = self.figures["coverage"][np.isfinite(self.figures["coverage"])]
+        if told and np.median(covered) < WHOLE:
             found.append(
-                f"The record has gaps: at the median point {100 * np.median(flown):.0f} % of its hours were flown."
+                f"The record has gaps: at the median point {100 * np.median(covered):.0f} % of its hours were flown."
             )
         if short := int(self._short.sum()):
             found.append(
@@ -466,6 +468,7 @@ def draw_map(found: WindMap) -> Path:
             if not np.isfinite(values).any():
                 why = "the record is too short to tell" if found._short.any() else "there is nothing to show"
                 axes.text(0.5, 0.5, why, ha="center", transform=axes.transAxes)
+                axes.set(xticks=[], yticks=[])
                 continue
             limit = float(np.nanmax(np.abs(values)))
             span = {"vmin": -limit, "vmax": limit} if colours == "RdBu" and limit > 0 else {}

@@ -261,10 +261,12 @@
     if (p.reasons) {
       const r = p.reasons, spread = 2 * r.wind_std[t];
       row("wind expected there", `${r.wind[t].toFixed(1)} m/s (${Math.max(0, r.wind[t] - spread).toFixed(1)} to ${(r.wind[t] + spread).toFixed(1)})`);
-      row("expected below the best altitude", `${kwh(r.shortfall[t], 1)} kWh`);
+      row("expected loss against the best altitude", `${kwh(r.shortfall[t], 1)} kWh`);
       if (x !== b) row("\u2003had it stayed", `${kwh(r.shortfall_before[t], 1)} kWh`);
-      row("lower bound of that", `${kwh(r.bound[t], 1)} kWh`);
-      if (x !== b) row("\u2003had it stayed", `${kwh(r.bound_before[t], 1)} kWh`);
+      if (kwh(r.bound[t], 1) !== kwh(r.shortfall[t], 1) || kwh(r.bound_before[t], 1) !== kwh(r.shortfall_before[t], 1)) {
+        row("lower bound of that loss", `${kwh(r.bound[t], 1)} kWh`);
+        if (x !== b) row("\u2003had it stayed", `${kwh(r.bound_before[t], 1)} kWh`);
+      }
     }
     row("price of the move", x === b ? "none" : `${kwh(p.moving(t), 1)} kWh`);
     row("wind that blew there", wind(x));
@@ -387,8 +389,8 @@
     drawValueAxis(c, Y, nice(low, high, 5), (v) => (gains && v > 0 ? "+" : "") + +v.toFixed(6) + " %", true);
     g.textAlign = "center"; g.textBaseline = "top"; g.fillStyle = css("--soft");
     let last = -Infinity;
-    for (const r of rhos) { g.fillRect(X(r), c.y1 - 14, 1, 5); if (X(r) - last > 44) { g.fillText(`\u03c1 ${+r.toPrecision(3)}`, X(r), c.y1 - 7); g.fillText(`${+(S.climb / r).toPrecision(2)}`, X(r), c.y1 + 9); last = X(r); } }
-    g.textAlign = "left"; g.fillText("kWh/m", c.x1 + 14, c.y1 + 9);
+    for (const r of rhos) { g.fillRect(X(r), c.y1 - 14, 1, 5); if (X(r) - last > 44) { g.fillText(`${+(S.climb / r).toPrecision(2)}`, X(r), c.y1 - 7); g.fillText(`\u03c1 ${+r.toPrecision(3)}`, X(r), c.y1 + 9); last = X(r); } }
+    g.textAlign = "left"; g.fillText("kWh/m", c.x1 + 14, c.y1 - 7);
     for (const { p, lines } of series) {
       if (!gains || p.know || lines.some((line) => line.gain_low === null)) continue;
       g.fillStyle = p.colour; g.globalAlpha = 0.16; g.beginPath();

@@ -87,7 +87,8 @@ def _headline(results: Sequence[SiteResult]) -> str:
         kind, word = VERDICTS[result.backtest.verdict]
         at = f"{escape(result.site)}: " if len(results) > 1 else ""
         answer = escape(result.backtest.conclusion)
-        made.append(f"<div class='answer {kind}'><span class='verdict'>{at}{word}</span><p>{answer}</p></div>")
+        made.append(f"<div class='answer {kind}'><span class='verdict'>{at}{word}</span><p>{answer}</p>")
+        made.append(f"<p class='small'>{escape(result.flown_words)}</p></div>")
         made += [f"<p class='warning'>{at}{escape(warning)}</p>" for warning in result.warnings]
     return "\n".join(made)
 

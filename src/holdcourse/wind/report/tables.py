@@ -14,6 +14,7 @@ from rich.text import Text
 
 from holdcourse.deciding import registry
 from holdcourse.tables.spreadsheet import write_rows
+from holdcourse.wind.backtest.bankable import LEVELS, LOAN_YEARS
 from holdcourse.wind.backtest.result import Backtest, Line
 from holdcourse.wind.backtest.run import SiteResult
 
@@ -44,6 +45,7 @@ def worth_showing(found: Backtest) -> list[str]:
 Rows: TypeAlias = Sequence[Sequence[tuple[Line, list[str]]]]  # of every site: what was found, and its cells
 
 COLUMNS = ("net, kWh", "gross, kWh", "lost, kWh", "moves a day", "share of hindsight, %", "against fixed, %")
+YEARLY_ROWS = (("wind-planner", "ours"), ("fixed", "fixed"), ("gain", "more"))
 GAP = 2  # blanks between columns on screen
 
 
@@ -85,19 +87,18 @@ def screen_tables(results: Sequence[SiteResult], width: int) -> list[Table]:
     Where it is narrow, money gets a table of its own, intervals a column of their own, and what was made gross goes:
     it is net and lost together.
     """
-    title = f"{results[0].site}, {results[0].period}" if len(results) == 1 else f"{len(results)} backtests"
     heads = ["net\nkWh", "gross\nkWh", "lost\nkWh", "moves\n/day", "of hind-\nsight", "against\nfixed"]
     unit = results[0].plan.currency or "money"
     money = [f"worth\n{unit}", f"over fixed\n{unit}"] if results[0].plan.price is not None else []
     rows = [[(row, cells(row, result)) for row in result.backtest.lines] for result in results]
     if _policy_width(rows) + _numbers_width(heads + money, rows) <= width:
-        return [_table(results, rows, title, heads + money, width)]
+        return [_table(results, rows, None, heads + money, width)]
     apart = [[(row, _interval_apart(shown[:6])) for row, shown in site] for site in rows]
     heads.append("95 %\ninterval")
     if _policy_width(apart) + _numbers_width(heads, apart) > width:
         heads.remove("gross\nkWh")
         apart = [[(row, shown[:1] + shown[2:]) for row, shown in site] for site in apart]
-    tables = [_table(results, apart, title, heads, width)]
+    tables = [_table(results, apart, None, heads, width)]
     if money:
         second = [[(row, shown[6:]) for row, shown in site] for site in rows]
         tables.append(_table(results, second, "money", money, width))
@@ -110,7 +111,7 @@ def _interval_apart(shown: list[str]) -> list[str]:
     return [*shown[:-1], gain, interval.replace(" to ", "..")]
 
 
-def _table(results: Sequence[SiteResult], rows: Rows, title: str, heads: Sequence[str], width: int) -> Table:
+def _table(results: Sequence[SiteResult], rows: Rows, title: str | None, heads: Sequence[str], width: int) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.padding = (0, 0, 0, GAP - 1)
     # A long name of a site takes what the numbers leave; then it goes over several lines.
@@ -125,6 +126,28 @@ def _table(results: Sequence[SiteResult], rows: Rows, title: str, heads: Sequenc
         for row, shown in site:
             style = "bold" if result.backtest.judged is row else ""
             table.add_row(Text(row.policy + " *" * look(row.policy).knowing), *map(Text, shown), style=style)
+    return table
+
+
+def yearly_table(results: Sequence[SiteResult]) -> Table | None:
+    """Return the energy per year of every site that has several, for a terminal; None where none has."""
+    found = [(result.site, result.bankable) for result in results if result.bankable is not None]
+    having = [(site, years) for site, years in found if len(years.years) > 1]
+    if not having:
+        return None
+    title = "Net energy in any one year, kWh"
+    title += f", estimated from {len(having[0][1].years)} years" if len(results) == 1 else ""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("policy", overflow="fold")
+    for head in (*(f"P{100 * level:.0f}" for level in LEVELS), f"P90, mean\nof {LOAN_YEARS} years"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for site, years in having:
+        if len(results) > 1:
+            table.add_row(Text(f"{site}, {len(years.years)} years", style="bold underline"))
+        for name, kind in YEARLY_ROWS:
+            form = "+,.0f" if kind == "more" else ",.0f"
+            energies = (*(years.exceeded(kind, level) for level in LEVELS), years.exceeded(kind, 0.9, LOAN_YEARS))
+            table.add_row(name, *(format(energy, form) for energy in energies))
     return table
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.wind.backtest.bankable import LEVELS, LOAN_YEARS, USED, Bankable
 from holdcourse.wind.backtest.run import SiteResult
+from holdcourse.wind.report.tables import YEARLY_ROWS
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-ROWS = (("wind-planner", "ours"), ("fixed", "fixed"), ("gain", "more"))
 FILES = ("yearly.csv", "month_hour.csv", "altitude_hours.csv", "levels.csv")
 
 
@@ -52,7 +52,7 @@ def _levels(found: Bankable) -> str:
     unit = found.currency or "in money"
     heads += [f"worth at P{100 * level:.0f}, {unit} a year" for level in LEVELS] if priced else []
     rows = []
-    for name, kind in ROWS:
+    for name, kind in YEARLY_ROWS:
         form = "+,.0f" if kind == "more" else ",.0f"
         energies = [found.exceeded(kind, level) for level in LEVELS]
         cells = [_number(energy, form) for energy in (*energies, found.exceeded(kind, 0.9, LOAN_YEARS))]
@@ -172,7 +172,7 @@ def _write_levels(having: Sequence[tuple[str, Bankable]], path: Path) -> None:
         for site, found in having:
             price = math.nan if found.price is None else found.price
             rows: list[tuple[str, str, float]] = []
-            for name, kind in ROWS:
+            for name, kind in YEARLY_ROWS:
                 rows += [(name, f"P{100 * level:.0f}", found.exceeded(kind, level)) for level in LEVELS]
                 rows.append((name, f"P90 of the mean of {LOAN_YEARS} years", found.exceeded(kind, 0.9, LOAN_YEARS)))
             rows += [(f"knowing more: {name}", "mean", more) for name, more in found.worth_knowing.items()]
