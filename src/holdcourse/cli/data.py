@@ -254,9 +254,9 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         if names:
             console.print(f"may be the {what}: {escape(', '.join(names[:8]))}", soft_wrap=True)
     if not found.settings and _like_wind([column.name for column in found.columns]):
-        named = "if this is wind, name the speeds like ws_100m, with the height in metres"
+        remedy = "if this is wind, name the speeds like ws_100m, with the height in metres"
         told = f"holdcourse data info {_quoted(given)} --kind wind says what is missing"
-        console.print(f"[bold]look:[/] {named}; {escape(told)}", soft_wrap=True)
+        console.print(f"[bold]look:[/] {remedy}; {escape(told)}", soft_wrap=True)
     for remark in values["remarks"]:
         console.print(f"[bold]look:[/] {escape(remark)}", soft_wrap=True)
     for note in values["notes"]:
