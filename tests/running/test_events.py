@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -258,7 +259,7 @@ def test_an_event_that_is_not_one_is_named_with_its_record(tmp_path, text, words
 
 def test_limits_that_contradict_themselves_are_named_with_the_record(tmp_path):
     hc.Controller(hc.minc_known(hc.Problem([0.0, 1.0])), log=tmp_path / "record").close()
-    with sqlite3.connect(tmp_path / "record") as connection:
+    with closing(sqlite3.connect(tmp_path / "record")) as connection, connection:
         connection.execute("UPDATE about SET value = json_set(value, '$.limits.max_moves', 3) WHERE key = 'identity'")
     connection.close()
     with pytest.raises(LogError, match=r"what .*record says about itself is contradictory: max_moves and window"):
@@ -266,7 +267,7 @@ def test_limits_that_contradict_themselves_are_named_with_the_record(tmp_path):
 
 
 def change(path, text):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE events SET body = ? WHERE number = 2", (text,))
     connection.close()
 

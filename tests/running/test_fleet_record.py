@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -289,7 +290,7 @@ def test_verify_finds_what_was_decided_otherwise(tmp_path):
     with hc.Fleet.resume(tmp_path / "forged.log") as resumed:  # what is recorded is a fact
         assert resumed.next_call == len([body for body in bodies if isinstance(body, FleetAsk)])
     assert about.identity.policy_name == "GP-MD"
-    with sqlite3.connect(path) as damaged:
+    with closing(sqlite3.connect(path)) as damaged, damaged:
         damaged.execute("UPDATE events SET body = replace(body, '\"call\": 1', '\"call\": 7') WHERE number = 3")
     damaged.close()
     with pytest.raises(hc.errors.DamagedFile, match="damaged at event 3"):

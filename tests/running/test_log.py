@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def written(path, rounds=20, name=NAME, **options):
 
 def change(path, statement, *values):
     """What no part of holdcourse does: write to the record behind its back."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute(statement, values).rowcount > 0
     connection.close()
 
@@ -173,7 +174,7 @@ def test_every_event_is_on_the_disk_before_it_is_acknowledged(tmp_path):
 
 def test_old_snapshots_are_let_go_and_the_first_is_kept(tmp_path, often):
     written(tmp_path / "record", 40)
-    with sqlite3.connect(tmp_path / "record") as connection:
+    with closing(sqlite3.connect(tmp_path / "record")) as connection, connection:
         numbers = [number for (number,) in connection.execute("SELECT number FROM snapshots ORDER BY number")]
     connection.close()
     assert len(numbers) == 1 + KEPT_SNAPSHOTS
@@ -302,7 +303,7 @@ def test_other_files_are_refused_and_left_alone(content, tmp_path):
 
 
 def test_other_databases_are_refused_and_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / "record") as connection:
+    with closing(sqlite3.connect(tmp_path / "record")) as connection, connection:
         connection.execute("CREATE TABLE events (number INTEGER)")
     connection.close()
     before = (tmp_path / "record").read_bytes()
@@ -592,7 +593,7 @@ def test_a_read_only_file_or_folder_is_a_clear_error():
 def test_bodies_are_plain_json(tmp_path):
     with logged(tmp_path / "record", "md_known") as controller:
         drive(controller, 10, "md_known")
-    with sqlite3.connect(tmp_path / "record") as connection:
+    with closing(sqlite3.connect(tmp_path / "record")) as connection, connection:
         bodies = [json.loads(body) for (body,) in connection.execute("SELECT body FROM events")]
     connection.close()
     assert len(bodies) > 20
@@ -681,7 +682,7 @@ def test_several_events_are_written_together_or_not_at_all(tmp_path):
 def test_some_snapshots_last(tmp_path, often, monkeypatch):
     monkeypatch.setattr(file_storage, "LASTING_EVERY", 30)
     written(tmp_path / "record", 60)
-    with sqlite3.connect(tmp_path / "record") as connection:
+    with closing(sqlite3.connect(tmp_path / "record")) as connection, connection:
         numbers = [number for (number,) in connection.execute("SELECT number FROM snapshots ORDER BY number")]
     connection.close()
     assert [number // 30 for number in numbers[:-KEPT_SNAPSHOTS]] == [0, 1, 2, 3, 4]

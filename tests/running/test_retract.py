@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -204,7 +205,7 @@ def test_whatever_happens_the_state_is_that_of_the_twin(name, tmp_path_factory):
         assert carried(operation_of(controller).session) == carried(twin)
         assert {row[0]: row[3] for row in told_to(controller) if row[3]} == taken_back
         controller.close()
-        with sqlite3.connect(path) as connection:  # and from the beginning, without any snapshot
+        with closing(sqlite3.connect(path)) as connection, connection:  # and from the beginning, without any snapshot
             connection.execute("DELETE FROM snapshots WHERE number > 0")
         connection.close()
         found = hc.audit.verify(path)

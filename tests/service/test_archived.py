@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,7 @@ def _no_links(*arguments):
 @pytest.mark.parametrize("epoch", [1, 2, 3])
 def test_every_link_is_checked_when_it_is_opened(folder, epoch):
     records = with_epochs(folder, 4)
-    with sqlite3.connect(records / f"epoch-{epoch:04d}.db") as damaged:
+    with closing(sqlite3.connect(records / f"epoch-{epoch:04d}.db")) as damaged, damaged:
         damaged.execute("DELETE FROM events WHERE number = (SELECT max(number) FROM events)")
     damaged.close()
     (records / f"epoch-{epoch:04d}.db-mark").unlink()  # which would find it first

@@ -7,6 +7,7 @@ import random
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import httpx
 import pytest
@@ -142,7 +143,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         client.create(id="a")
         client.round("a", 0.5, 1.0)
         before = client.see("a", "state")
-        with sqlite3.connect(folder / "controllers" / "a" / "epoch-0001.db") as reader:
+        with closing(sqlite3.connect(folder / "controllers" / "a" / "epoch-0001.db")) as reader, reader:
             pages = reader.execute("PRAGMA page_count").fetchone()[0]
         reader.close()
         hosted = _hosted(folder)
@@ -251,7 +252,7 @@ def test_a_damaged_record_is_broken_and_the_others_run(folder):
             client.create(id=name)
             client.round(name, 0.5, 1.0)
     path = folder / "controllers" / "bad" / "epoch-0001.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE events SET body = replace(body, '1.0', '2.0') WHERE kind = 'tell'")
     connection.close()
     with served(folder) as url, Client(url) as client:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import sqlite3
+from contextlib import closing
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -305,7 +306,7 @@ def test_a_record_that_was_changed_does_not_verify(tmp_path):
     with served(tmp_path / "data") as url, Client(url) as client:
         create(client, "pumps")
         do(client, "pumps", "ask", context=0.5)
-        with sqlite3.connect(tmp_path / "data" / "fleets" / "pumps" / "epoch-0001.db") as forger:
+        with closing(sqlite3.connect(tmp_path / "data" / "fleets" / "pumps" / "epoch-0001.db")) as forger, forger:
             forger.execute("UPDATE events SET body = replace(body, '[0.5]', '[0.6]') WHERE kind = 'fleet_ask'")
         found = see(client, "pumps", "/verify")
         assert (found["ok"], "event 2" in found["message"]) == (False, True), found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from contextlib import closing
 
 import httpx
 import pytest
@@ -375,7 +376,7 @@ def test_a_full_disk_is_an_error_of_the_operating_system():
     assert not issubclass(errors.DiskFull, ValueError)
     assert isinstance(errors.log_error("no", OSError(28, "no space")), errors.DiskFull)
     assert not isinstance(errors.log_error("no", OSError(13, "not allowed")), errors.DiskFull)
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection, connection:
         connection.execute("PRAGMA max_page_count = 2")
         connection.execute("CREATE TABLE some (text)")
         with pytest.raises(sqlite3.OperationalError) as full:

@@ -334,7 +334,7 @@ def test_clocks_change_in_other_places_too(night, back):
     words = "occurs twice, in a night when clocks are set back" if back else "in a night when clocks are set forward"
     with pytest.raises(InvalidInput, match=rf"{words}.*timezone="):
         read_times([f"{night} {clock}" for clock in clocks], "time", "plant.csv")
-    other = str(np.datetime64(night) + 1)  # on the next day nothing changes
+    other = str(np.datetime64(night) + np.timedelta64(1, "D"))  # on the next day nothing changes
     assert len(read_times([f"{other} {clock}" for clock in clocks], "time", "plant.csv")[0]) == 5
 
 

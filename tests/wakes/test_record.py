@@ -170,7 +170,9 @@ def test_turns_over_gaps_are_not_learned():
     """Four readings, a gap, four readings from elsewhere: within the blocks the wind never turns."""
     table = hc.wakes.bundled_table()
     count = 2000
-    time = np.concatenate([minutes(4, begin=str(np.datetime64("2020-01-01T00:00") + 240 * k)) for k in range(count)])
+    time = np.concatenate(
+        [minutes(4, begin=str(np.datetime64("2020-01-01T00:00") + np.timedelta64(240 * k, "m"))) for k in range(count)]
+    )
     direction = np.repeat(np.random.default_rng(0).uniform(0, 360, count), 4)
     rounds = WindRecord(time, direction, np.full(4 * count, 8.0)).rounds()
     drift = hc.wakes.learn_drift(rounds, table.directions, table.speeds)

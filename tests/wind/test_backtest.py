@@ -31,6 +31,11 @@ FREE_BEST_FIXED = {1.0: 28472, 4.0: 113889}  # the prototype's best fixed altitu
 MINC_KNOWN = {1.0: -1270, 4.0: 104206}
 
 
+def written(found):
+    """The lines of a backtest in all digits; as dataclasses they would differ wherever an interval is NaN."""
+    return [repr(line) for line in found.lines]
+
+
 def small_world(hours=48, altitudes=(50.0, 200.0, 400.0), seed=0, **options):
     random = np.random.default_rng(seed)
     time = np.datetime64("2020-01-01T00", "s") + np.arange(hours) * np.timedelta64(3600, "s")
@@ -394,7 +399,7 @@ def test_no_policy_sees_the_wind_to_come():
     cut = run_backtest(test, both, QUICK)
     assert any("left out" in note for note in cut.notes)
     before = run_backtest(test, both.between(None, "2020-01-01"), QUICK)
-    assert cut.backtest.lines == before.backtest.lines
+    assert written(cut.backtest) == written(before.backtest)
     with pytest.raises(InvalidInput, match="lies within the test period"):
         run_backtest(test, test, QUICK)
 
@@ -469,4 +474,4 @@ def test_finer_steps_count_their_share_of_an_hour():
     assert halved.line("best-fixed").gross == pytest.approx(coarse.line("best-fixed").gross)
     assert halved.weeks == coarse.weeks == 5
     again = run_backtest(fine, history, replace(QUICK, hourly=True)).backtest
-    assert again.lines == coarse.lines
+    assert written(again) == written(coarse)

@@ -77,7 +77,7 @@ def test_it_is_asked_with_the_time(policy, time):
         ("2022-04-01T00:00", "does not say its zone"),
         (datetime(2022, 4, 1), "does not say its zone"),
         ("yesterday", "is not a time; write it like"),
-        (np.datetime64("NaT"), "is missing"),
+        (np.datetime64("NaT", "s"), "is missing"),
     ],
     ids=str,
 )
