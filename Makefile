@@ -29,12 +29,15 @@ help:
 	@echo "                the wheel in a clean environment, with the oldest and newest versions of what it needs"
 	@echo "make clean      remove the environment and everything built"
 
-# One stamp file per set of extras: pip runs again only when pyproject.toml changes. It compiles nothing: much of what is
-# installed is never imported, and the rest is compiled when it is.
+# One stamp file per set of extras: pip runs again only when pyproject.toml changes. For the demo nothing is compiled: most of
+# what is installed is never imported. For tests all of it is, on every core: what they import must not be compiled by them,
+# since a warning of the compiler, about a module of somebody else, would be an error.
+COMPILE_ALL := -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
 $(VENV)/%.stamp: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing holdcourse[$*] into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".[$*]"
+	@$(if $(filter plot,$*),:,$(BIN)/python $(COMPILE_ALL))
 	@touch $@
 
 demo: $(VENV)/plot.stamp

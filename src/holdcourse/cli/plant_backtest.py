@@ -301,7 +301,9 @@ def _costs_in(value: Value) -> str:
 
 
 def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]) -> None:
-    """Print the table, what was decided about the data, whether they can be learned from, and the answer."""
+    """Print the answer, the table, what was decided about the data, and whether they can be learned from."""
+    console = Console()
+    console.print(f"{found.conclusion}\n", style="bold", highlight=False, markup=False)
     table = Table("policy", title=title)
     for heading in ("service", "movement", "total", "saved", "95 % interval"):
         table.add_column(heading, justify="right")
@@ -319,14 +321,13 @@ def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]
             *numbers,
             *told,
         )
-    Console().print(table)
+    console.print(table)
     typer.echo(LEGEND)
     for note in (*(f"data: {note}" for note in notes), *found.notes):
         typer.echo(note)
     typer.echo("\nCan these readings be learned from?")
     for sentence in checked:
         typer.echo(f"- {sentence}")
-    Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
 
 
 def _wrong_lines(check: ModelCheck, readings: Readings) -> list[str]:
