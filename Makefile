@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-interop kernels coverage bench evidence lint docs gallery dist check-minimum check-newest clean
+.PHONY: help demo test test-slow test-interop compiled-kernels plain-kernels coverage bench evidence lint docs gallery dist check-minimum check-newest clean
 
 help:
 	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
@@ -49,22 +49,27 @@ lint: $(VENV)/test.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The compiled kernels run once as plain Python too: it finds what a compiler hides, and lets coverage see them.
-KERNELS := NUMBA_DISABLE_JIT=1 $(PYTEST) -q -m kernel
+# Small cases of every kernel. As plain Python they find what a compiler hides, and coverage sees them.
+KERNELS := $(PYTEST) -q -m kernel $$(grep -rl --include=*.py pytest.mark.kernel tests)
+PLAIN_KERNELS := NUMBA_DISABLE_JIT=1 $(KERNELS)
 # Three at a time keep two cores busy: some tests wait for leases, deadlines, a browser.
 SUITE := $(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 3 --dist worksteal
 
-# The type checker and the kernels have one core each; what the second collects is compiled when the suite begins.
+# Compiling the kernels takes one core as long as everything else before the suite takes the other. The suite finds them
+# compiled; otherwise each of its processes would compile them.
 test: $(VENV)/test.stamp
-	@$(MAKE) -j2 lint kernels
+	@$(MAKE) -j2 compiled-kernels lint plain-kernels
 	$(SUITE)
 
-kernels: $(VENV)/test.stamp
-	$(KERNELS)
+compiled-kernels: $(VENV)/test.stamp
+	$(ONE_THREAD) $(KERNELS)
+
+plain-kernels: $(VENV)/test.stamp
+	$(PLAIN_KERNELS)
 
 coverage: $(VENV)/test.stamp
 	@$(BIN)/coverage erase
-	$(KERNELS) --cov --cov-report=
+	$(PLAIN_KERNELS) --cov --cov-report=
 	$(SUITE) --cov --cov-append --cov-report=term
 
 # Quick tests write to memory where they can (tests/conftest.py), these to a disk.

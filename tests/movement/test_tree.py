@@ -60,6 +60,7 @@ def test_mean_stretch_is_logarithmic(kind, record_property):
     assert np.mean(ratios) < 3 * np.log(n)
 
 
+@pytest.mark.kernel
 def test_stretch_compares_all_pairs():
     problem = random_problem("plane", 20, 1)
     tree = hc.frt_tree(problem, seed=1)
