@@ -68,6 +68,7 @@ _LIKE_A_UNIT = re.compile(
     r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
 _METRES_ONLY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*m(?:\s*agl)?\s*")  # Wind speed (100 m)
+_AVERAGES = frozenset(("avg", "mean", "smp"))  # below the names, of a logger
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
@@ -232,8 +233,8 @@ class Table:
 def read_piece(file: WindFile, options: Options) -> Piece:
     """Read the wind speed by height from a CSV file."""
     table = read_table(file)
-    product, site, units = stated_in(table.comments)
-    units |= table.units
+    product, site, stated = stated_in(table.comments)
+    units = stated | table.units
     if options.latitude is not None:
         site = Site(options.latitude, options.longitude, site.name)
     wide = wide_columns(table.names, file.label)
@@ -247,7 +248,7 @@ def read_piece(file: WindFile, options: Options) -> Piece:
         _repeated(table, times, speed)
     else:
         height_column, speed_column = tidy
-        metres, height_notes = _heights(table, height_column, units)
+        metres, height_notes = _heights(table, height_column, stated)
         speed, notes = read_speeds(table, [speed_column], units, options.units, metres[:, None])
         height_notes += _repeated(table, times, speed, metres)
         notes += height_notes
@@ -270,15 +271,16 @@ def read_table(file: WindFile) -> Table:
     places = [i for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
     units: dict[str, str] = {}
     lines = list(found.lines)
-    while len(lines) > 1 and places and _describes(head := [cells[i][0] for i in places]):
-        units |= {found.names[i]: unit for i, unit in zip(places, head, strict=True) if speed_unit(unit)}
+    while len(lines) > 1 and places and _describes([cells[i][0] for i in places]):
+        texts = {name: column[0].strip() for name, column in zip(found.names, cells, strict=True)}
+        units = {name: text for name, text in texts.items() if text and text.lower() not in _AVERAGES} | units
         cells, lines = [column[1:] for column in cells], lines[1:]
     return Table(found.label, found.names, cells, lines, found.comments, units, _signs([cells[i] for i in places]))
 
 
 def _describes(cells: Sequence[str]) -> bool:
     """Whether a row below the names holds units, or how a logger averaged, instead of speeds."""
-    return all(speed_unit(cell) or cell.strip().lower() in ("avg", "mean", "smp") for cell in cells)
+    return all(speed_unit(cell) or cell.strip().lower() in _AVERAGES for cell in cells)
 
 
 def _signs(speeds: Sequence[Sequence[str]]) -> Signs:
@@ -366,7 +368,8 @@ def read_speeds(
 def _heights(table: Table, column: int, stated: Mapping[str, str]) -> tuple[Array, list[str]]:
     """Return a column of heights in metres, NaN where missing; 999 is a height like any other."""
     name = table.names[column]
-    unit = height_unit_in(name, table.label) or height_unit(stated.get(name, "")) or "m"
+    heading = f"{name} [{table.units[name]}]" if name in table.units else name
+    unit = height_unit_in(heading, table.label) or height_unit(stated.get(name, "")) or "m"
     values = table.numbers(column)
     metres = METRES[unit] * np.where(values < 0, without_codes(values)[0], values)
     return metres, [] if unit == "m" else [f"heights are in {unit}, as the file says; shown in metres"]
