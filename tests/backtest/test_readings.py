@@ -146,6 +146,24 @@ def test_a_column_comes_before_a_derived_context(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        "time,setting,kW,load\nUTC,m,kW,m3/h\n",
+        '"TOA5","logger"\n"time","setting","kW","load"\n"TS","m","kW","m3/h"\n"","Smp","Avg","Avg"\n',
+        '"TOA5","logger"\n"time","setting","kW","load"\n"TS","m","kW","quux"\n"","Smp","Avg","Avg"\n',
+    ],
+)
+def test_rows_of_units_and_of_averages_below_the_names(tmp_path, head):
+    path = tmp_path / "logger.csv"
+    path.write_text(head + "".join(f'"2020-01-01 0{hour}:00:00",{6 + hour % 2},3,{hour}\n' for hour in range(5)))
+    found = hc.read_readings(path, action="setting", cost="kW", context="load", time="time")
+    assert len(found) == 5
+    assert found.units["setting [m]"] == "m"
+    assert any("contains the units" in note for note in found.notes)
+    assert any("how the logger averaged" in note for note in found.notes) == head.startswith('"TOA5')
+
+
+@pytest.mark.parametrize(
     ("context", "message"),
     [
         ("load,", "empty name"),

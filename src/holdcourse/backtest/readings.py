@@ -27,7 +27,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table, checked_separator
-from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
+from holdcourse.tables.columns import find_column, has_column, split_name, tells_averages, units_row, without_first_row
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.text import FileContent
@@ -296,6 +296,9 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         names = [f"{name} [{units[k]}]" if k in units else name for k, name in enumerate(table.names)]
         notes.append(f"{table.unit} {table.lines[0]} contains the units")
         table = without_first_row(replace(table, names=names))
+        if len(table.lines) > 1 and tells_averages(table):
+            notes.append(f"{table.unit} {table.lines[0]} says how the logger averaged")
+            table = without_first_row(table)
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes
 
@@ -368,7 +371,7 @@ def read_moments(
         cells = [table.cells[column][row] for column in columns]
         if any(is_missing(cell, missing) for cell in cells):
             continue
-        texts.append(_joined(cells))
+        texts.append(joined(cells))
         rows.append(row)
     name = " ".join(table.names[column] for column in columns)
     if not texts:
@@ -408,7 +411,7 @@ def read_moments(
     return Moments(seconds, times, UTC if zone is None else zone_of(zone), note)
 
 
-def _joined(cells: Sequence[Any]) -> str | datetime:
+def joined(cells: Sequence[Any]) -> str | datetime:
     """Return one time from the cells of one or two columns."""
     if len(cells) == 1:
         return cells[0] if isinstance(cells[0], datetime) else _plain_text(cells[0])

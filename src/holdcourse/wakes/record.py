@@ -22,11 +22,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.backtest.readings import joined, open_table
 from holdcourse.errors import InvalidInput
+from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, has_column, listed, split_name
 from holdcourse.tables.numbers import Signs, read_numbers
-from holdcourse.tables.sources import frame_table, read_file
-from holdcourse.tables.times import read_times
+from holdcourse.tables.times import moment, read_times
 from holdcourse.units import factor, known, quantity
 from holdcourse.wakes.table import EnergyTable
 
@@ -129,8 +130,8 @@ class WindRecord:
 
     def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
         """Return the part from `begin` (included) to `end` (excluded), UTC."""
-        low = self.time[0] if begin is None else _moment(begin)
-        high = self.time[-1] + np.timedelta64(1, "s") if end is None else _moment(end)
+        low = self.time[0] if begin is None else moment(begin)
+        high = self.time[-1] + np.timedelta64(1, "s") if end is None else moment(end)
         part = (self.time >= low) & (self.time < high)
         if part.sum() < FEWEST:
             raise InvalidInput(
@@ -199,6 +200,8 @@ class Rounds:
             return 1
         candidates = sorted({1, 2, 3, 5, self.per // 4, self.per // 2, self.per} - {0})
         usable = self.first[self.first >= max(candidates)]
+        if not len(usable):  # a record too short to choose by
+            return 1
         mean = self._means(usable, 0, self.per)
         errors = [np.median(np.abs(turned(self._means(usable, -k, 0), mean))) for k in candidates]
         return candidates[int(np.argmin(errors))]
@@ -285,16 +288,14 @@ def read_record(
     power
         Columns of power, which are added up over the farm; kW unless the header says otherwise: ``P [MW]``.
     time
-        Column of the time; default: a column with a usual name.
+        Column of the time, or the two columns of date and time of day, separated by a comma; default: a column with a
+        usual name.
     timezone, time_format, separator, decimal, encoding
         Format of the file if it is ambiguous, as in `read_readings`.
     """
-    if isinstance(source, str | Path):
-        path = Path(source)
-        table, _ = read_file(path, separator=separator, encoding=encoding)
-        label = path.name
-    else:
-        table, label = frame_table(source), "the table"
+    how = {"separator": separator, "encoding": encoding} if isinstance(source, str | Path) else {}
+    table, notes = open_table(source, **how)
+    label = table.label
 
     def columns(given: str | Sequence[str] | None, usual: Sequence[str], what: str) -> list[int]:
         if given is None:
@@ -308,8 +309,8 @@ def read_record(
         texts = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
         return [find_column(table, text) for text in texts]
 
-    when = columns(time, TIMES, "time")[0]
-    signs, notes = Signs(decimal, None), []
+    when = columns(time, TIMES, "time")
+    signs = Signs(decimal, None)
     wanted = {
         "direction": columns(direction, DIRECTIONS, "wind direction"),
         "speed": columns(speed, SPEEDS, "wind speed"),
@@ -333,7 +334,7 @@ def read_record(
             if len(wrong):
                 at = int(wrong[0])
                 raise InvalidInput(
-                    f"{table.at(at)}: the wind {key} at {table.cells[when][at]} is {values[at]:g} {usual} in "
+                    f"{table.at(at)}: the wind {key} at {_time_of(table, when, at)} is {values[at]:g} {usual} in "
                     f"column {header!r}; it must lie between {low} and {high}. {MISSING}"
                 )
             mean = np.nanmean(values) if np.isfinite(values).any() else 0.0
@@ -350,10 +351,9 @@ def read_record(
                 )
     for k, column in enumerate(wanted["power"]):
         parts["power"][k] *= _kilowatts(table.names[column], label)
-    cells = [cell if isinstance(cell, datetime) else str(cell) for cell in table.cells[when]]
-    times, said = read_times(
-        cells, table.names[when], label, at=table.at, timezone=timezone, time_format=time_format, tidy=True
-    )
+    cells = [_time_of(table, when, row) for row in range(len(table.lines))]
+    named = " ".join(table.names[column] for column in when)
+    times, said = read_times(cells, named, label, at=table.at, timezone=timezone, time_format=time_format, tidy=True)
     notes.append(said)
     together = _gathered(times, parts)
     there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
@@ -378,12 +378,9 @@ def read_record(
     return record
 
 
-def _moment(text: str) -> np.datetime64:
-    """Return a time that a person wrote, UTC."""
-    try:
-        return np.datetime64(text, "s")
-    except ValueError:
-        raise InvalidInput(f"{text!r} is not a time; write it like 2014-07-01 or 2014-07-01T12:00") from None
+def _time_of(table: Table, columns: Sequence[int], row: int) -> str | datetime:
+    """Return the time of a row, from one column or from two of date and time of day."""
+    return joined([table.cells[column][row] for column in columns])
 
 
 def _unit(header: str) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from holdcourse.errors import InvalidInput
 from holdcourse.tables import cells as tables
+from holdcourse.tables.columns import AVERAGES
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, is_time, read_times
@@ -68,7 +69,6 @@ _LIKE_A_UNIT = re.compile(
     r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
 _METRES_ONLY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*m(?:\s*agl)?\s*")  # Wind speed (100 m)
-_AVERAGES = frozenset(("avg", "mean", "smp"))  # below the names, of a logger
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
@@ -273,14 +273,14 @@ def read_table(file: WindFile) -> Table:
     lines = list(found.lines)
     while len(lines) > 1 and places and _describes([cells[i][0] for i in places]):
         texts = {name: column[0].strip() for name, column in zip(found.names, cells, strict=True)}
-        units = {name: text for name, text in texts.items() if text and text.lower() not in _AVERAGES} | units
+        units = {name: text for name, text in texts.items() if text and text.lower() not in AVERAGES} | units
         cells, lines = [column[1:] for column in cells], lines[1:]
     return Table(found.label, found.names, cells, lines, found.comments, units, _signs([cells[i] for i in places]))
 
 
 def _describes(cells: Sequence[str]) -> bool:
     """Whether a row below the names holds units, or how a logger averaged, instead of speeds."""
-    return all(speed_unit(cell) or cell.strip().lower() in _AVERAGES for cell in cells)
+    return all(speed_unit(cell) or cell.strip().lower() in AVERAGES for cell in cells)
 
 
 def _signs(speeds: Sequence[Sequence[str]]) -> Signs:
