@@ -46,6 +46,26 @@ def test_names_of_columns(tmp_path: Path, header: str) -> None:
     assert data.step == 1.0
 
 
+def test_a_point_among_heights_beside_whole_speeds_may_group_thousands(tmp_path: Path) -> None:
+    path = tmp_path / "mast.csv"
+    rows = [f"2020-01-01T0{hour}:00Z;{height};{7 + hour}" for hour in range(3) for height in ("500", "1.000")]
+    path.write_text("\n".join(["time;height;ws", *rows]))
+    with pytest.raises(
+        InvalidInput, match=r"line 3: '1.000' in column 'height' may be 1.000 or 1000; write it without"
+    ):
+        load(path)
+    path.write_text("\n".join(["time,height,ws", *rows]).replace(";", ","))  # as programs write it
+    assert load(path).heights.tolist() == [1.0, 500.0]
+
+
+def test_heights_in_headings_may_have_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "mast.csv"
+    path.write_text(
+        "time;ws_50,5m;Wind speed (80,25 m);ws_100m\n2020-01-01T00:00Z;5,5;6;7\n2020-01-01T01:00Z;5,5;6;7\n"
+    )
+    assert load(path).heights.tolist() == [50.5, 80.25, 100.0]
+
+
 @pytest.mark.parametrize(("unit", "metres"), [("ft", 0.3048), ("km", 1000.0), ("m", 1.0), ("", 1.0), ("-", 1.0)])
 def test_a_row_of_units_says_that_of_the_heights(tmp_path: Path, unit: str, metres: float) -> None:
     path = tmp_path / "mast.csv"

@@ -154,7 +154,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _speed_column(index: int, name: str) -> Column | None:
     """Return a wind speed; height 0 where the name has none."""
-    text = name.lower()
+    text = _with_points(name)
     unit = odd = None
     brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", text)
     for bracket in brackets:
@@ -176,8 +176,13 @@ def _speed_column(index: int, name: str) -> Column | None:
     return Column(index, height, unit, None if unit else odd) if height <= HIGHEST else None
 
 
+def _with_points(name: str) -> str:
+    """Return a heading in small letters with decimal points: ws_50,5m is at 50.5 m; 1,000 stays open."""
+    return re.sub(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d.,])", r"\1.\2", name.lower())
+
+
 def _bare_height(index: int, name: str) -> Column | None:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:m|meters?|metres?)?\s*", name.lower())
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:m|meters?|metres?)?\s*", _with_points(name))
     height = float(match[1]) if match else 0.0
     return Column(index, height, None) if 0 < height <= HIGHEST else None
 
@@ -202,8 +207,9 @@ class Table:
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
         cells = self.cells[column]
+        strange = "_" if self.signs.decimal == "." else "_."  # 1_0 is ten in Python only; 1.000 may be a thousand
         try:
-            if self.signs.decimal != "," and not any("_" in cell for cell in cells):  # 1_0 is ten in Python only
+            if self.signs.decimal != "," and not any(sign in cell for cell in cells for sign in strange):
                 return np.array(cells, dtype=np.float64)
         except ValueError:
             pass
@@ -275,7 +281,9 @@ def read_table(file: WindFile) -> Table:
         texts = {name: column[0].strip() for name, column in zip(found.names, cells, strict=True)}
         units = {name: text for name, text in texts.items() if text and text.lower() not in AVERAGES} | units
         cells, lines = [column[1:] for column in cells], lines[1:]
-    return Table(found.label, found.names, cells, lines, found.comments, units, _signs([cells[i] for i in places]))
+    signs = _signs([cells[i] for i in places])
+    signs.usual = "." if found.separator == "," else None
+    return Table(found.label, found.names, cells, lines, found.comments, units, signs)
 
 
 def _describes(cells: Sequence[str]) -> bool:
