@@ -66,6 +66,21 @@ def test_heights_in_headings_may_have_decimal_commas(tmp_path: Path) -> None:
     assert load(path).heights.tolist() == [50.5, 80.25, 100.0]
 
 
+@pytest.mark.parametrize(
+    ("comment", "place"),
+    [
+        ("# Latitude: 53,35; Longitude: 7,5", (53.35, 7.5)),
+        ("# latitude = 33.5 S, longitude = 18.25°W", (-33.5, -18.25)),
+        ("#LATITUDE:-33.5;LONGITUDE:18.25 east", (-33.5, 18.25)),
+    ],
+)
+def test_the_place_in_a_comment(tmp_path: Path, comment: str, place: tuple[float, float]) -> None:
+    path = tmp_path / "mast.csv"
+    path.write_text(f"{comment}\ntime,ws_50m,ws_100m\n2020-01-01T00:00Z,5,6\n2020-01-01T01:00Z,5,6\n")
+    site = load(path).site
+    assert (site.latitude, site.longitude) == place
+
+
 @pytest.mark.parametrize(("unit", "metres"), [("ft", 0.3048), ("km", 1000.0), ("m", 1.0), ("", 1.0), ("-", 1.0)])
 def test_a_row_of_units_says_that_of_the_heights(tmp_path: Path, unit: str, metres: float) -> None:
     path = tmp_path / "mast.csv"

@@ -47,6 +47,7 @@ _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
+_PLACE = re.compile(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:[.,]\d+)?)(?:\s*°?\s*([nsew]|north|south|east|west)\b)?")
 _BRACKET = r"[(\[]([^)\]]*)[)\]]"
 _FEET = ("ft", "feet", "foot")
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
@@ -337,8 +338,8 @@ def stated_in(lines: Sequence[str]) -> tuple[str | None, Site, dict[str, str]]:
     place: dict[str, float] = {}
     for line in lines:
         parts = [part.strip() for part in line.lstrip("# ").split(";")]
-        for name, value in re.findall(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:\.\d+)?)", line.lower()):
-            place[name] = float(value)
+        for name, value, side in _PLACE.findall(line.lower()):
+            place[name] = float(value.replace(",", ".")) * (-1.0 if side[:1] in ("s", "w") else 1.0)
             product = product or (parts[0] if len(parts) > 1 and ":" not in parts[0] else None)
         if len(parts) >= 2 and (speed_unit(parts[-1]) or height_unit(parts[-1])):
             units[parts[0]] = parts[-1]
