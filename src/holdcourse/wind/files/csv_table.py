@@ -280,7 +280,8 @@ def read_table(file: WindFile) -> Table:
     lines = list(found.lines)
     while len(lines) > 1 and places and _describes([cells[i][0] for i in places]):
         texts = {name: column[0].strip() for name, column in zip(found.names, cells, strict=True)}
-        units = {name: text for name, text in texts.items() if text and text.lower() not in AVERAGES} | units
+        if not AVERAGES.issuperset(text.lower() for text in texts.values() if text):  # else min is a minimum
+            units = {name: text for name, text in texts.items() if text} | units
         cells, lines = [column[1:] for column in cells], lines[1:]
     signs = _signs([cells[i] for i in places])
     signs.usual = "." if found.separator == "," else None
