@@ -114,14 +114,30 @@ def units_row(table: Table) -> dict[int, str] | None:
     return found if known and found else None
 
 
-def tells_averages(table: Table) -> bool:
+def _tells_averages(table: Table) -> bool:
     """Return whether the first row holds nothing but how a logger averaged: Avg, Smp."""
     words = [str(cells[0]).strip().lower() for cells in table.cells]
     return any(words) and all(not word or word in AVERAGES for word in words)
 
 
-def without_first_row(table: Table) -> Table:
-    """Return the table without its first row."""
+def with_units(table: Table) -> tuple[Table, list[str]]:
+    """Return a table whose names have the units of a row below them, without that row, and what there is to note.
+
+    Behind the units of a logger, a row may say how it averaged.
+    """
+    units = units_row(table) if len(table.lines) > 1 else None
+    if units is None:
+        return table, []
+    notes = [f"{table.unit} {table.lines[0]} contains the units"]
+    names = [f"{name} [{units[k]}]" if k in units else name for k, name in enumerate(table.names)]
+    table = _without_first_row(replace(table, names=names))
+    if len(table.lines) > 1 and _tells_averages(table):
+        notes.append(f"{table.unit} {table.lines[0]} says how the logger averaged")
+        table = _without_first_row(table)
+    return table, notes
+
+
+def _without_first_row(table: Table) -> Table:
     cells: list[list[Cell]] = [column[1:] for column in table.cells]
     return replace(table, cells=cells, lines=table.lines[1:])
 
@@ -154,8 +170,12 @@ def find_column(table: Table, name: str) -> int:
 
 def has_column(table: Table, name: str) -> bool:
     """Return whether a name is that of a column; of two as well."""
-    plain = _plain(name)
-    return any(plain in (_plain(header), _plain(split_name(header).bare)) for header in table.names)
+    return any(is_named(header, name) for header in table.names)
+
+
+def is_named(header: str, name: str) -> bool:
+    """Return whether a name is that of a header: with or without its unit, in any letters."""
+    return _plain(name) in (_plain(header), _plain(split_name(header).bare))
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

@@ -117,6 +117,22 @@ def read_times(
     return naive, "times have no zone and were read as UTC (timezone= for another)"
 
 
+def joined(cells: Sequence[Any]) -> str | datetime:
+    """Return one time from the cells of one column, or of two with the date and the time of day."""
+    if len(cells) == 1:
+        return cells[0] if isinstance(cells[0], datetime) else cell_text(cells[0])
+    day, *clock = cells
+    first = f"{day:%Y-%m-%d}" if isinstance(day, datetime) else cell_text(day)
+    return " ".join([first, *(f"{c:%H:%M:%S}" if isinstance(c, datetime) else cell_text(c) for c in clock)])
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as people write it: a float that is whole has no point."""
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if cell.is_integer() and abs(cell) < 1e19 else f"{cell:.15g}"
+    return str(cell).strip()
+
+
 def moment(given: Any) -> np.datetime64:
     """Return one time that a person named, such as the begin of a period, in UTC; one with an offset is converted.
 

@@ -22,12 +22,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.backtest.readings import joined, open_table
 from holdcourse.errors import InvalidInput
-from holdcourse.tables.cells import Table
-from holdcourse.tables.columns import find_column, has_column, listed, split_name
+from holdcourse.tables.columns import find_column, has_column, listed, split_name, with_units
 from holdcourse.tables.numbers import Signs, read_numbers
-from holdcourse.tables.times import moment, read_times
+from holdcourse.tables.sources import frame_table, read_file
+from holdcourse.tables.times import joined, moment, read_times
 from holdcourse.units import factor, known, quantity
 from holdcourse.wakes.table import EnergyTable
 
@@ -293,8 +292,11 @@ def read_record(
     timezone, time_format, separator, decimal, encoding
         Format of the file if it is ambiguous, as in `read_readings`.
     """
-    how = {"separator": separator, "encoding": encoding} if isinstance(source, str | Path) else {}
-    table, notes = open_table(source, **how)
+    if isinstance(source, str | Path):
+        table, _ = read_file(Path(source), separator=separator, encoding=encoding)
+    else:
+        table = frame_table(source)
+    table, notes = with_units(table)
     label = table.label
 
     def columns(given: str | Sequence[str] | None, usual: Sequence[str], what: str) -> list[int]:
@@ -310,6 +312,10 @@ def read_record(
         return [find_column(table, text) for text in texts]
 
     when = columns(time, TIMES, "time")
+
+    def time_at(row: int) -> str | datetime:
+        return joined([table.cells[column][row] for column in when])
+
     signs = Signs(decimal, None)
     wanted = {
         "direction": columns(direction, DIRECTIONS, "wind direction"),
@@ -334,7 +340,7 @@ def read_record(
             if len(wrong):
                 at = int(wrong[0])
                 raise InvalidInput(
-                    f"{table.at(at)}: the wind {key} at {_time_of(table, when, at)} is {values[at]:g} {usual} in "
+                    f"{table.at(at)}: the wind {key} at {time_at(at)} is {values[at]:g} {usual} in "
                     f"column {header!r}; it must lie between {low} and {high}. {MISSING}"
                 )
             mean = np.nanmean(values) if np.isfinite(values).any() else 0.0
@@ -351,7 +357,7 @@ def read_record(
                 )
     for k, column in enumerate(wanted["power"]):
         parts["power"][k] *= _kilowatts(table.names[column], label)
-    cells = [_time_of(table, when, row) for row in range(len(table.lines))]
+    cells = [time_at(row) for row in range(len(table.lines))]
     named = " ".join(table.names[column] for column in when)
     times, said = read_times(cells, named, label, at=table.at, timezone=timezone, time_format=time_format, tidy=True)
     notes.append(said)
@@ -376,11 +382,6 @@ def read_record(
         gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
         record = replace(record, notes=(*record.notes, gaps))
     return record
-
-
-def _time_of(table: Table, columns: Sequence[int], row: int) -> str | datetime:
-    """Return the time of a row, from one column or from two of date and time of day."""
-    return joined([table.cells[column][row] for column in columns])
 
 
 def _unit(header: str) -> str | None:
