@@ -146,6 +146,24 @@ def test_a_column_comes_before_a_derived_context(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        "time,setting,kW,load\nUTC,m,kW,m3/h\n",
+        '"TOA5","logger"\n"time","setting","kW","load"\n"TS","m","kW","m3/h"\n"","Smp","Avg","Avg"\n',
+        '"TOA5","logger"\n"time","setting","kW","load"\n"TS","m","kW","quux"\n"","Smp","Avg","Avg"\n',
+    ],
+)
+def test_rows_of_units_and_of_averages_below_the_names(tmp_path, head):
+    path = tmp_path / "logger.csv"
+    path.write_text(head + "".join(f'"2020-01-01 0{hour}:00:00",{6 + hour % 2},3,{hour}\n' for hour in range(5)))
+    found = hc.read_readings(path, action="setting", cost="kW", context="load", time="time")
+    assert len(found) == 5
+    assert found.units["setting [m]"] == "m"
+    assert any("contains the units" in note for note in found.notes)
+    assert any("how the logger averaged" in note for note in found.notes) == head.startswith('"TOA5')
+
+
+@pytest.mark.parametrize(
     ("context", "message"),
     [
         ("load,", "empty name"),
@@ -603,3 +621,22 @@ def test_the_command_of_data_info_reads_names_with_commas(tmp_path):
     given = [command[place + 1] for place, word in enumerate(command) if word == "--context"]
     assert hc.read_readings(path, action="set-point", cost="power", context=given).context == tuple(given)
     assert given == ["outdoor, mean", "load"]
+
+
+@pytest.mark.parametrize(
+    ("context", "left", "told"),
+    [
+        ("load", 60, "the median is 50"),
+        ("power@-1", 58, "; so is 1 row with such a cost in the context"),
+        ("load, power@-1, power@-2", 56, "; so are 2 rows with such a cost in the context"),
+        ("power@-1 - power@-2", 56, "; so are 2 rows with such a cost in the context"),
+    ],
+)
+def test_an_absurd_cost_does_not_stay_in_the_contexts_of_later_rows(context, left, told):
+    power = 50 + np.random.default_rng(0).normal(size=61)
+    power[20] = 5_000_000.0
+    table = {"load": np.arange(61) % 7, "setting": [6.0, 8.0] * 30 + [6.0], "power [kW]": power}
+    found = hc.read_readings(table, action="setting", cost="power", context=context).believable()
+    assert len(found) == left
+    assert np.abs(found.history.contexts).max() < 100
+    assert told in found.notes[-1]

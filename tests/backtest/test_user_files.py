@@ -12,7 +12,7 @@ from holdcourse.backtest.csvfile import Csv
 from holdcourse.cli.root import app, main
 from holdcourse.errors import HoldcourseError
 from holdcourse.wind import load
-from holdcourse.wind.physics import read_curve
+from holdcourse.wind.files.power_table import read_curve
 
 LOG = ["backtest", "--context", "load", "--action", "setting", "--cost", "kwh", "--log"]
 READERS: dict[str, Callable[[Path], object]] = {

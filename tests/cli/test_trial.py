@@ -55,6 +55,12 @@ def test_a_plan_for_a_policy_between_names(run, readings, tmp_path):
     assert json.loads(run(*asked, "--baseline", "mode 1", "--rehearsals", "0", "--json").stdout)["block"] == 2
 
 
+def test_the_baseline_of_a_plan_may_be_a_name_that_is_a_number(run, readings):
+    asked = ("trial", "plan", "--log", readings, *COLUMNS, "--blocks", "2", "--rehearsals", "0")
+    shown = " ".join(run(*asked, "--named", "--fixed-cost", "0.1", "--baseline", "2").stdout.split())
+    assert "The baseline always runs 2." in shown
+
+
 def test_a_plan_reads_the_file_that_a_backtest_reads(run, readings, tmp_path):
     """A title above the names, decimal commas, and settings that are names."""
     lines = (tmp_path / readings).read_text().splitlines()

@@ -69,6 +69,15 @@ def test_it_starts_from_the_table_as_python_would(client, name, tmp_path):
     assert client.checked(client.followed(client.post("/controllers", json=body)), 200)["round"] == 3
 
 
+def test_of_a_name_that_is_given_twice_nothing_is_lost(client, name):
+    for address in ("/readings", "/controllers"):
+        twice = "action=setting&cost=power&context=load&context=hour&id=" + name
+        answer = client.post(f"{address}?{twice}", content=table().encode(), headers={"Content-Type": "text/csv"})
+        assert client.checked(answer, 422)["message"] == (
+            "context is given 2 times in the address; give it once, with commas between several values"
+        )
+
+
 def test_the_client_sends_a_table(url, name, tmp_path):
     (tmp_path / "plant.csv").write_text(table())
     with hc.connect(url) as service:

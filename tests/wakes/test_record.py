@@ -286,6 +286,31 @@ def test_a_row_that_came_twice_hides_only_its_own_power():
     assert power[0] == 900.0
 
 
+def test_date_and_time_of_day_may_have_columns_of_their_own(tmp_path):
+    path = tmp_path / "scada.csv"
+    rows = "".join(f"2020-01-0{day},{hour:02d}:00,{270 + hour},{5 + day}\n" for day in (1, 2) for hour in range(24))
+    path.write_text(f"day,clock,wd,ws\n,UTC,deg,m/s\n{rows}")
+    record = read_record(path, time="day,clock")
+    assert len(record) == 48
+    assert record.speed[[0, 24]].tolist() == [6.0, 7.0]
+    assert str(record.time[1]) == "2020-01-01T01:00:00"
+    assert "line 2 contains the units" in record.notes
+
+
+def test_a_period_may_name_its_zone():
+    record = a_record()
+    begin = "2020-01-01T06:00"
+    for written in ("2020-01-01T06:00Z", "2020-01-01T07:00+01:00", "20200101T0600", np.datetime64(begin)):
+        assert record.between(written).time[0] == np.datetime64(begin)
+    for wrong in ("NaT", "now", "", "2020-13-01"):
+        with pytest.raises(InvalidInput, match="is not a time; write it like 2014-07-01"):
+            record.between(wrong)
+
+
+def test_a_record_too_short_to_choose_how_much_it_averages():
+    assert a_record(count=40).rounds(6.0).memory == 1
+
+
 def test_a_part_that_is_not_there_is_refused_with_the_remedy():
     record = read_record({"time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"], "wd": [8.0, 9.0], "ws": [5.0, 6.0]})
     with pytest.raises(InvalidInput, match="'01/02/2014' is not a time; write it like 2014-07-01"):

@@ -46,6 +46,59 @@ def test_names_of_columns(tmp_path: Path, header: str) -> None:
     assert data.step == 1.0
 
 
+def test_a_point_among_heights_beside_whole_speeds_may_group_thousands(tmp_path: Path) -> None:
+    path = tmp_path / "mast.csv"
+    rows = [f"2020-01-01T0{hour}:00Z;{height};{7 + hour}" for hour in range(3) for height in ("500", "1.000")]
+    path.write_text("\n".join(["time;height;ws", *rows]))
+    with pytest.raises(
+        InvalidInput, match=r"line 3: '1.000' in column 'height' may be 1.000 or 1000; write it without"
+    ):
+        load(path)
+    path.write_text("\n".join(["time,height,ws", *rows]).replace(";", ","))  # as programs write it
+    assert load(path).heights.tolist() == [1.0, 500.0]
+
+
+def test_heights_in_headings_may_have_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "mast.csv"
+    path.write_text(
+        "time;ws_50,5m;Wind speed (80,25 m);ws_100m\n2020-01-01T00:00Z;5,5;6;7\n2020-01-01T01:00Z;5,5;6;7\n"
+    )
+    assert load(path).heights.tolist() == [50.5, 80.25, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("comment", "place"),
+    [
+        ("# Latitude: 53,35; Longitude: 7,5", (53.35, 7.5)),
+        ("# latitude = 33.5 S, longitude = 18.25°W", (-33.5, -18.25)),
+        ("#LATITUDE:-33.5;LONGITUDE:18.25 east", (-33.5, 18.25)),
+    ],
+)
+def test_the_place_in_a_comment(tmp_path: Path, comment: str, place: tuple[float, float]) -> None:
+    path = tmp_path / "mast.csv"
+    path.write_text(f"{comment}\ntime,ws_50m,ws_100m\n2020-01-01T00:00Z,5,6\n2020-01-01T01:00Z,5,6\n")
+    site = load(path).site
+    assert (site.latitude, site.longitude) == place
+
+
+@pytest.mark.parametrize(("unit", "metres"), [("ft", 0.3048), ("km", 1000.0), ("m", 1.0), ("", 1.0), ("-", 1.0)])
+def test_a_row_of_units_says_that_of_the_heights(tmp_path: Path, unit: str, metres: float) -> None:
+    path = tmp_path / "mast.csv"
+    rows = [f"2020-01-01T0{hour}:00Z,{height / metres},{height / 50}" for hour in range(3) for height in (200, 400)]
+    path.write_text("\n".join(["time,height,ws", f"UTC,{unit},m/s", ",Smp,Avg", *rows]))
+    found = load(path)
+    assert found.heights == pytest.approx([200.0, 400.0])
+    assert found.speed[0].tolist() == [4.0, 8.0]
+    assert any("heights are in" in note for note in found.notes) == (metres != 1.0)
+
+
+def test_a_row_of_units_with_heights_that_cannot_be_converted(tmp_path: Path) -> None:
+    path = tmp_path / "sonde.csv"
+    path.write_text("time,height,ws\nUTC,hPa,m/s\n2020-01-01T00:00Z,850,9\n2020-01-01T00:00Z,700,11\n")
+    with pytest.raises(InvalidInput, match=r"the heights in column 'height \[hPa\]' are in 'hpa'"):
+        load(path)
+
+
 def test_a_row_of_units_below_the_names(tmp_path: Path) -> None:
     rows = table("TIMESTAMP,ws_10m,ws_100m").split("\n", 1)
     data = load(written(tmp_path, f"{rows[0]}\nTS,km/h,km/h\n{rows[1]}"))

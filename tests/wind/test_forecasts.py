@@ -120,6 +120,27 @@ def test_speeds_that_cannot_be_are_refused_as_in_wind(tmp_path, rows, message):
         read_forecasts(path)
 
 
+@pytest.mark.parametrize(("unit", "hours"), [("h", 30.0), ("min", 0.5), ("", 30.0)])
+def test_a_row_of_units_says_that_of_the_lead(tmp_path, unit, hours):
+    path = tmp_path / "leads.csv"
+    path.write_text(f"time,lead,ws_100m\nUTC,{unit},m/s\n2020-01-01T00:00Z,30,8\n2020-01-01T01:00Z,30,9\n")
+    assert read_forecasts(path)[0].lead.tolist() == [hours, hours]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("UTC,m,m/s\n2020-01-01T00:00Z,30,8\n", "column 'lead' is in 'm'; give the lead in hours"),
+        ("2020-01-01T00:00Z,1,8\n2020-01-01T01:00Z,,9\n", "line 3: the lead is missing; write it in hours"),
+    ],
+)
+def test_leads_that_are_not_known_are_refused(tmp_path, rows, words):
+    path = tmp_path / "leads.csv"
+    path.write_text(f"time,lead,ws_100m\n{rows}")
+    with pytest.raises(InvalidInput, match=words):
+        read_forecasts(path)
+
+
 def test_a_unit_in_the_comments_of_forecasts_is_obeyed(tmp_path):
     path = tmp_path / "runs.csv"
     path.write_text("#ws_100m;wind speed;km/h\ntime,lead,ws_100m\n2020-01-01T00:00Z,1,36\n2020-01-01T01:00Z,1,-999\n")

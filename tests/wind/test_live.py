@@ -169,9 +169,9 @@ def test_telling_the_same_profile_again_is_fine_and_another_is_not(policy):
     decision = controller.ask(HOUR)
     controller.tell(decision.id, 8.0, profile=(LIDAR, [7.0, 7.5, 8.5, 9.0]))
     controller.tell(decision.id, 8.0, profile=(LIDAR, [7.0, 7.5, 8.5, 9.0]))
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match=r"was told with profile \{.*8\.5.*\}, and now with profile \{.*\}; a decision"):
         controller.tell(decision.id, 8.0, profile=(LIDAR, [7.0, 7.5, 8.5, 9.5]))
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match=r"was told with profile \{.*\}, and now with no profile; a decision"):
         controller.tell(decision.id, 8.0)
 
 

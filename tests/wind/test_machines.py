@@ -15,13 +15,12 @@ from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import bundled, machine, machine_names
 from holdcourse.wind.backtest.run import Plan, run_backtest
+from holdcourse.wind.files.power_table import UnitWarning, read_curve
 from holdcourse.wind.physics import (
     EnergyCosts,
     PowerCurve,
-    UnitWarning,
     curve_family,
     paper_curve,
-    read_curve,
     table_curve,
     wind_world,
 )
@@ -78,7 +77,7 @@ def test_unknown_machine_names_those_there_are():
 
 def test_curve_with_a_height_in_its_header(tmp_path):
     path = tmp_path / "kite.csv"
-    path.write_text("wind_speed_at_200m,power_kw\n4,0\n10,80\n25,80\n")
+    path.write_text("# read off a figure\nwind_speed_at_200m,power_kw\n4,0\n10,80\n25,80\n")
     found = machine(path)
     assert found.reference_height == 200
     assert found.meaning == "reference"

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.physics import UnitWarning, movement_cost, paper_curve, read_curve, table_curve, wind_world
+from holdcourse.wind.files.power_table import UnitWarning, read_curve
+from holdcourse.wind.physics import movement_cost, paper_curve, table_curve, wind_world
 
 speeds = st.floats(0, 40)
 
@@ -196,3 +197,37 @@ def test_a_comma_in_a_heading_says_nothing_of_the_numbers(tmp_path):
     path.write_text("speed (m/s);power (kW) at 1,225 kg/m3\n4.000;10.000\n10.000;85.250\n25.000;85.250\n")
     curve = read_curve(path)
     assert curve.power(np.array([4.0, 10.0])) == pytest.approx([10.0, 85.25])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "speed (m/s)\tpower (kW)\n3.0\t50\n10.5\t1,250\n12.0\t2,000\n",
+        "speed (m/s);power (kW)\n3.0;50\n10.5;1,250\n12.0;2,000\n",
+        'speed (m/s),power (kW)\n3.0,50\n10.5,"1,250"\n12.0,"2,000"\n',
+        "speed (m/s);power (kW)\n3,0;50\n10,5;1.250\n12,0;2.000\n",
+        "# V3; measured\nspeed (m/s),power; net (kW)\n3.0,50\n10.5,1250\n12.0,2000\n",
+        "speed (m/s);power für (kW)\n3,0;50\n10,5;1 250\n12,0;2 000\n",
+    ],
+)
+def test_thousands_and_decimals_are_told_apart(text, tmp_path):
+    path = tmp_path / "mill.csv"
+    path.write_text(text, encoding="cp1252")
+    assert read_curve(path).power(np.array([3.0, 10.5, 12.0])).tolist() == [50.0, 1250.0, 2000.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("speed;power\n3;50\n10;1,250\n", "line 3: '1,250' may be 1.250 or 1250; write one of these"),
+        ("speed,power\n3,50\n10.5,1,250\n", "line 3: there are 3 cells, but 2 in the first line; if a comma is part"),
+        ("3,50\n10,1,250\n", "line 2: there are 3 cells, but 2 in the first line"),
+        ("speed;power\n3.5;50\n10,5;60\n", "some numbers have a decimal point, others a decimal comma"),
+        ("speed,power\n3,50\n10,1_250\n", "line 3: '10,1_250' is not a speed and a power"),
+    ],
+)
+def test_a_table_that_may_be_read_in_two_ways_is_refused(text, words, tmp_path):
+    path = tmp_path / "mill.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        read_curve(path)

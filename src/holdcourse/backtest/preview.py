@@ -25,7 +25,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, split_name
 from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, read_numbers
-from holdcourse.tables.times import HOUR, is_time, is_unix
+from holdcourse.tables.times import HOUR, is_clock, is_time, is_unix
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -245,7 +245,7 @@ def _time_columns(table: Table, given: str | None) -> list[int]:
             isinstance(first, str) and (is_time(text) or (said and is_unix(text)))
         ):
             named.append(place)
-        elif said and named and re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?( ?[ap]m)?", text.strip().lower()):
+        elif said and named and is_clock(text):
             return [named[0], place]  # a date, and the clock beside it
     return named[:1]
 

@@ -27,11 +27,11 @@ from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table, checked_separator
-from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
+from holdcourse.tables.columns import find_column, has_column, is_named, split_name, with_units
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.text import FileContent
-from holdcourse.tables.times import HOUR, Times, heading_zone, is_unix, read_times, zone_of
+from holdcourse.tables.times import HOUR, Times, cell_text, heading_zone, is_unix, joined, read_times, zone_of
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -117,7 +117,8 @@ class Readings:
     def believable(self) -> Readings:
         """Return the readings without those that differ from all others by orders of magnitude; the notes name them.
 
-        If one kilowatt hour is read as ten thousand, a model of costs becomes useless.
+        If one kilowatt hour is read as ten thousand, a model of costs becomes useless. Rows whose context contains such
+        a cost, as ``cost@-1`` does one row later, are left out too.
 
         Examples
         --------
@@ -131,10 +132,16 @@ class Readings:
         wrong = absurd(y)
         if not wrong.any():
             return self
-        kept, rows = np.flatnonzero(~wrong), np.flatnonzero(wrong)
+        spoiled = np.zeros(len(y), dtype=bool)
+        for name, values in zip(self.context, self.history.contexts.T, strict=True):
+            if any(is_named(self.cost, part) for part in _columns_in(name)):
+                spoiled |= absurd(values) & ~wrong
+        kept, rows = np.flatnonzero(~(wrong | spoiled)), np.flatnonzero(wrong)
         told = ", ".join(f"{y[row]:.6g} in {self.line_word} {self.lines[row]}" for row in rows[:3])
         more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
         are = "1 reading is" if len(rows) == 1 else f"{len(rows)} readings are"
+        count = int(spoiled.sum())
+        after = f"; so {'is 1 row' if count == 1 else f'are {count} rows'} with such a cost in the context"
         return replace(
             self,
             history=History(self.history.actions[kept], self.history.contexts[kept], y[kept]),
@@ -142,7 +149,8 @@ class Readings:
             lines=self.lines[kept],
             notes=(
                 *self.notes,
-                f"{are} off by orders of magnitude and left out: {told}{more}; the median is {np.median(y):.4g}",
+                f"{are} off by orders of magnitude and left out: {told}{more}; the median is {np.median(y):.4g}"
+                + after * (count > 0),
             ),
         )
 
@@ -291,11 +299,8 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         notes += [note] if note else []
     else:
         table = frame_table(source)
-    units = units_row(table) if len(table.lines) > 1 else None
-    if units is not None:
-        names = [f"{name} [{units[k]}]" if k in units else name for k, name in enumerate(table.names)]
-        notes.append(f"{table.unit} {table.lines[0]} contains the units")
-        table = without_first_row(replace(table, names=names))
+    table, told = with_units(table)
+    notes += told
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes
 
@@ -368,7 +373,7 @@ def read_moments(
         cells = [table.cells[column][row] for column in columns]
         if any(is_missing(cell, missing) for cell in cells):
             continue
-        texts.append(_joined(cells))
+        texts.append(joined(cells))
         rows.append(row)
     name = " ".join(table.names[column] for column in columns)
     if not texts:
@@ -406,21 +411,6 @@ def read_moments(
     seconds[rows] = read.astype(np.int64)
     zone = timezone or heading_zone(name)
     return Moments(seconds, times, UTC if zone is None else zone_of(zone), note)
-
-
-def _joined(cells: Sequence[Any]) -> str | datetime:
-    """Return one time from the cells of one or two columns."""
-    if len(cells) == 1:
-        return cells[0] if isinstance(cells[0], datetime) else _plain_text(cells[0])
-    day, *clock = cells
-    first = f"{day:%Y-%m-%d}" if isinstance(day, datetime) else _plain_text(day)
-    return " ".join([first, *(f"{c:%H:%M:%S}" if isinstance(c, datetime) else _plain_text(c) for c in clock)])
-
-
-def _plain_text(cell: Any) -> str:
-    if isinstance(cell, float):
-        return f"{cell:.0f}" if cell.is_integer() and abs(cell) < 1e19 else f"{cell:.15g}"
-    return str(cell).strip()
 
 
 def _is_plain(text: str) -> bool:
@@ -508,6 +498,12 @@ def _part(table: Table, text: str) -> tuple[int, int, str]:
     if int(lagged[2]) == 0:
         raise InvalidInput(f"context {text!r} is 0 readings ago; leave out the @-0")
     return find_column(table, lagged[1]), int(lagged[2]), lagged[3] or ""
+
+
+def _columns_in(context: str) -> list[str]:
+    """Return what the columns in a context are called, without their lags."""
+    parts = [part.strip() for part in re.split(r"\s-\s", context)]
+    return [context, *(lagged[1] if (lagged := LAG.fullmatch(part)) else part for part in parts)]
 
 
 def _require_one(table: Table, action: str) -> None:
@@ -703,7 +699,7 @@ class _Reader:
         """Return the cells of a column as names, "" where missing."""
         found: list[str] = []
         for row, cell in enumerate(self.table.cells[place]):
-            text = _plain_text(cell)
+            text = cell_text(cell)
             low = cleaned(text).lower()
             if low in self.words or low in ("", "nan", "<na>", "#n/a", "nat"):
                 text = ""

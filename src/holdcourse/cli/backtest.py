@@ -44,10 +44,11 @@ from holdcourse.wind.files.csv_table import NoWindColumn
 from holdcourse.wind.files.forecasts import Forecasts, read_forecasts
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
+from holdcourse.wind.files.power_table import UnitWarning, read_curve
 from holdcourse.wind.files.yamlfile import check_yaml
 from holdcourse.wind.machines import Machine, machine_names
 from holdcourse.wind.machines import machine as find_machine
-from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
+from holdcourse.wind.physics import PowerCurve, paper_curve
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.tables import as_data, screen_tables, yearly_table
 

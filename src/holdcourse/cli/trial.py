@@ -295,9 +295,11 @@ def _plant_paths(
     working.tell("fitting the readings", 0, 1)
     world = LoggedWorld.fit(problem, history, seed=seed)
     ours = hc.recommended(problem, history=history) if policy is None else policy
-    most = int(np.bincount(history.actions).argmax())
-    theirs = hc.fixed_at(problem, setting_index=most) if baseline is None else hc.fixed_at(problem, _value(baseline))
-    start = most if baseline is None else problem.index(_value(baseline))
+    if baseline is None:
+        start = int(np.bincount(history.actions).argmax())
+    else:
+        start = problem.index(_value(baseline) if problem.labels is None else baseline)  # a name may be a number
+    theirs = hc.fixed_at(problem, setting_index=start)
     paths = run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell)
     rehearse = rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed)
     return paths, rehearse, step, problem.named(start)

@@ -439,6 +439,8 @@ class Operation:
                 )
             if entry.told != (y, applied) or entry.also != also:
                 then, now = self._in_words(*entry.told), self._in_words(y, applied)
+                if entry.also != also:  # measured at other settings at the same time
+                    then, now = then | {"profile": self._by_value(entry.also)}, now | {"profile": self._by_value(also)}
                 earlier, later = difference(then, now)
                 raise Conflict(
                     f"{decision_id} was told with {earlier}, and now with {later}; a decision can be told only once, "
@@ -458,6 +460,10 @@ class Operation:
         """What was told of a decision, with the setting as people call it."""
         value = None if applied is None else self.session.policy.problem.value(applied)
         return {"measurement": measurement, "applied": value}
+
+    def _by_value(self, also: Also) -> dict[str, float] | None:
+        """What was measured at other settings, by what people call them; None: nothing."""
+        return {self.session.policy.problem.text(action): y for action, y in also} or None
 
     @_one_at_a_time
     def retract(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from holdcourse.errors import InvalidInput
 from holdcourse.tables.cells import Cell, Table
 from holdcourse.tables.numbers import is_missing, is_number
+from holdcourse.tables.times import is_clock, is_time
 
 # As they are written; in other letters only where that is no other unit (mW is not MW).
 UNITS = (
@@ -48,6 +49,7 @@ _SUFFIXES = frozenset(unit for unit in UNITS if len(unit) > 1 and unit not in ("
 
 
 LONGEST_UNIT = 12  # letters
+AVERAGES = frozenset(("avg", "mean", "smp", "min", "max", "std", "tot"))  # below the names and units, of a logger
 
 
 class Header(NamedTuple):
@@ -89,7 +91,7 @@ def known_unit(text: str) -> str | None:
 def units_row(table: Table) -> dict[int, str] | None:
     """Return the units in the first row by column, where it holds nothing but units; None where it does not.
 
-    A short text that is no unit of ours is one above numbers, where another column has one that we know.
+    A short text that is no unit of ours is one above numbers or times (UTC), where another column has one that we know.
     """
     found: dict[int, str] = {}
     known = False
@@ -102,7 +104,9 @@ def units_row(table: Table) -> dict[int, str] | None:
         unit = bracket[1].strip() if bracket else known_unit(text)
         known = known or unit is not None
         if unit is None and not is_missing(text):
-            if len(text) > LONGEST_UNIT or not all(is_number(cell) or is_missing(cell) for cell in cells[1:]):
+            below = [cell for cell in cells[1:] if not is_missing(cell, AVERAGES)]
+            moments = bool(below) and (is_time(str(below[0])) or is_clock(str(below[0])))
+            if len(text) > LONGEST_UNIT or not (moments or all(map(is_number, below))):
                 return None
             unit = text
         if unit and unit != "-":
@@ -110,8 +114,30 @@ def units_row(table: Table) -> dict[int, str] | None:
     return found if known and found else None
 
 
-def without_first_row(table: Table) -> Table:
-    """Return the table without its first row."""
+def _tells_averages(table: Table) -> bool:
+    """Return whether the first row holds nothing but how a logger averaged: Avg, Smp."""
+    words = [str(cells[0]).strip().lower() for cells in table.cells]
+    return any(words) and all(not word or word in AVERAGES for word in words)
+
+
+def with_units(table: Table) -> tuple[Table, list[str]]:
+    """Return a table whose names have the units of a row below them, without that row, and what there is to note.
+
+    Behind the units of a logger, a row may say how it averaged.
+    """
+    units = units_row(table) if len(table.lines) > 1 else None
+    if units is None:
+        return table, []
+    notes = [f"{table.unit} {table.lines[0]} contains the units"]
+    names = [f"{name} [{units[k]}]" if k in units else name for k, name in enumerate(table.names)]
+    table = _without_first_row(replace(table, names=names))
+    if len(table.lines) > 1 and _tells_averages(table):
+        notes.append(f"{table.unit} {table.lines[0]} says how the logger averaged")
+        table = _without_first_row(table)
+    return table, notes
+
+
+def _without_first_row(table: Table) -> Table:
     cells: list[list[Cell]] = [column[1:] for column in table.cells]
     return replace(table, cells=cells, lines=table.lines[1:])
 
@@ -144,8 +170,12 @@ def find_column(table: Table, name: str) -> int:
 
 def has_column(table: Table, name: str) -> bool:
     """Return whether a name is that of a column; of two as well."""
-    plain = _plain(name)
-    return any(plain in (_plain(header), _plain(split_name(header).bare)) for header in table.names)
+    return any(is_named(header, name) for header in table.names)
+
+
+def is_named(header: str, name: str) -> bool:
+    """Return whether a name is that of a header: with or without its unit, in any letters."""
+    return _plain(name) in (_plain(header), _plain(split_name(header).bare))
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import timezone as fixed_zone
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -116,6 +117,40 @@ def read_times(
     return naive, "times have no zone and were read as UTC (timezone= for another)"
 
 
+def joined(cells: Sequence[Any]) -> str | datetime:
+    """Return one time from the cells of one column, or of two with the date and the time of day."""
+    if len(cells) == 1:
+        return cells[0] if isinstance(cells[0], datetime) else cell_text(cells[0])
+    day, *clock = cells
+    first = f"{day:%Y-%m-%d}" if isinstance(day, datetime) else cell_text(day)
+    return " ".join([first, *(f"{c:%H:%M:%S}" if isinstance(c, datetime) else cell_text(c) for c in clock)])
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as people write it: a float that is whole has no point."""
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if cell.is_integer() and abs(cell) < 1e19 else f"{cell:.15g}"
+    return str(cell).strip()
+
+
+def moment(given: Any) -> np.datetime64:
+    """Return one time that a person named, such as the begin of a period, in UTC; one with an offset is converted.
+
+    >>> str(moment("2014-07-01T12:00+02:00")), str(moment("2014-07"))
+    ('2014-07-01T10:00:00', '2014-07-01T00:00:00')
+    """
+    found = np.datetime64("NaT", "s")
+    with contextlib.suppress(ValueError, OverflowError):
+        if isinstance(given, str) and not re.fullmatch(r"\d{4}(-\d\d)?", given.strip()):
+            given = _from_iso(given.strip())
+        if isinstance(given, datetime) and given.tzinfo is not None:
+            given = given.astimezone(UTC).replace(tzinfo=None)
+        found = np.array([given], dtype="datetime64[s]")[0]
+    if np.isnat(found):
+        raise InvalidInput(f"{given!r} is not a time; write it like 2014-07-01 or 2014-07-01T12:00")
+    return found
+
+
 def _parsed(
     given: Sequence[str | datetime], place: Callable[[int], str], time_format: str | None
 ) -> Sequence[datetime]:
@@ -209,6 +244,11 @@ def is_time(cell: str) -> bool:
     return _is_iso(text) or (
         not re.fullmatch(r"\d*\.?\d*", text) and any(_fits(text, d + c) for c in _CLOCK_FORMATS for d in _DAY_FORMATS)
     )
+
+
+def is_clock(cell: str) -> bool:
+    """Return whether a text is a time of day, as a column beside that of the dates has them."""
+    return re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?( ?[ap]m)?", cell.strip().lower()) is not None
 
 
 def _unix(cells: Sequence[str], place: Callable[[int], str]) -> list[datetime]:

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.tables.columns import find_column, has_column, listed, split_name
+from holdcourse.tables.columns import find_column, has_column, listed, split_name, with_units
 from holdcourse.tables.numbers import Signs, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
-from holdcourse.tables.times import read_times
+from holdcourse.tables.times import joined, moment, read_times
 from holdcourse.units import factor, known, quantity
 from holdcourse.wakes.table import EnergyTable
 
@@ -129,8 +129,8 @@ class WindRecord:
 
     def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
         """Return the part from `begin` (included) to `end` (excluded), UTC."""
-        low = self.time[0] if begin is None else _moment(begin)
-        high = self.time[-1] + np.timedelta64(1, "s") if end is None else _moment(end)
+        low = self.time[0] if begin is None else moment(begin)
+        high = self.time[-1] + np.timedelta64(1, "s") if end is None else moment(end)
         part = (self.time >= low) & (self.time < high)
         if part.sum() < FEWEST:
             raise InvalidInput(
@@ -199,6 +199,8 @@ class Rounds:
             return 1
         candidates = sorted({1, 2, 3, 5, self.per // 4, self.per // 2, self.per} - {0})
         usable = self.first[self.first >= max(candidates)]
+        if not len(usable):  # a record too short to choose by
+            return 1
         mean = self._means(usable, 0, self.per)
         errors = [np.median(np.abs(turned(self._means(usable, -k, 0), mean))) for k in candidates]
         return candidates[int(np.argmin(errors))]
@@ -285,16 +287,17 @@ def read_record(
     power
         Columns of power, which are added up over the farm; kW unless the header says otherwise: ``P [MW]``.
     time
-        Column of the time; default: a column with a usual name.
+        Column of the time, or the two columns of date and time of day, separated by a comma; default: a column with a
+        usual name.
     timezone, time_format, separator, decimal, encoding
         Format of the file if it is ambiguous, as in `read_readings`.
     """
     if isinstance(source, str | Path):
-        path = Path(source)
-        table, _ = read_file(path, separator=separator, encoding=encoding)
-        label = path.name
+        table, _ = read_file(Path(source), separator=separator, encoding=encoding)
     else:
-        table, label = frame_table(source), "the table"
+        table = frame_table(source)
+    table, notes = with_units(table)
+    label = table.label
 
     def columns(given: str | Sequence[str] | None, usual: Sequence[str], what: str) -> list[int]:
         if given is None:
@@ -308,8 +311,12 @@ def read_record(
         texts = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
         return [find_column(table, text) for text in texts]
 
-    when = columns(time, TIMES, "time")[0]
-    signs, notes = Signs(decimal, None), []
+    when = columns(time, TIMES, "time")
+
+    def time_at(row: int) -> str | datetime:
+        return joined([table.cells[column][row] for column in when])
+
+    signs = Signs(decimal, None)
     wanted = {
         "direction": columns(direction, DIRECTIONS, "wind direction"),
         "speed": columns(speed, SPEEDS, "wind speed"),
@@ -333,7 +340,7 @@ def read_record(
             if len(wrong):
                 at = int(wrong[0])
                 raise InvalidInput(
-                    f"{table.at(at)}: the wind {key} at {table.cells[when][at]} is {values[at]:g} {usual} in "
+                    f"{table.at(at)}: the wind {key} at {time_at(at)} is {values[at]:g} {usual} in "
                     f"column {header!r}; it must lie between {low} and {high}. {MISSING}"
                 )
             mean = np.nanmean(values) if np.isfinite(values).any() else 0.0
@@ -350,10 +357,9 @@ def read_record(
                 )
     for k, column in enumerate(wanted["power"]):
         parts["power"][k] *= _kilowatts(table.names[column], label)
-    cells = [cell if isinstance(cell, datetime) else str(cell) for cell in table.cells[when]]
-    times, said = read_times(
-        cells, table.names[when], label, at=table.at, timezone=timezone, time_format=time_format, tidy=True
-    )
+    cells = [time_at(row) for row in range(len(table.lines))]
+    named = " ".join(table.names[column] for column in when)
+    times, said = read_times(cells, named, label, at=table.at, timezone=timezone, time_format=time_format, tidy=True)
     notes.append(said)
     together = _gathered(times, parts)
     there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
@@ -376,14 +382,6 @@ def read_record(
         gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
         record = replace(record, notes=(*record.notes, gaps))
     return record
-
-
-def _moment(text: str) -> np.datetime64:
-    """Return a time that a person wrote, UTC."""
-    try:
-        return np.datetime64(text, "s")
-    except ValueError:
-        raise InvalidInput(f"{text!r} is not a time; write it like 2014-07-01 or 2014-07-01T12:00") from None
 
 
 def _unit(header: str) -> str | None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from holdcourse.wind.backtest.run import Plan, SiteResult, run_backtest
     from holdcourse.wind.files.data import Gap, Site, WindData
     from holdcourse.wind.files.load import bundled, load
+    from holdcourse.wind.files.power_table import read_curve
     from holdcourse.wind.machines import Machine, machine, machine_names
-    from holdcourse.wind.physics import PowerCurve, curve_family, movement_cost, paper_curve, read_curve, table_curve
+    from holdcourse.wind.physics import PowerCurve, curve_family, movement_cost, paper_curve, table_curve
     from holdcourse.wind.policy.policies import register
     from holdcourse.wind.report.page import write_report
 
@@ -62,7 +63,7 @@ _HOME = {
     "machine_names": "machines",
     "movement_cost": "physics",
     "paper_curve": "physics",
-    "read_curve": "physics",
+    "read_curve": "files.power_table",
     "register": "policy.policies",
     "run_backtest": "backtest.run",
     "site_policy": "backtest.handover",

@@ -13,7 +13,6 @@ paper's formula with the rated speed of the machine, as printed or as physics ha
 from __future__ import annotations
 
 import csv
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,8 +24,9 @@ import numpy as np
 
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.files.awesio import power_curves, read_awesio
+from holdcourse.wind.files.power_table import UnitWarning, read_curve, reference_height
 from holdcourse.wind.files.wtg import read_wtg
-from holdcourse.wind.physics import C3, PowerCurve, UnitWarning, movement_cost, paper_curve, read_curve, table_curve
+from holdcourse.wind.physics import C3, PowerCurve, movement_cost, paper_curve, table_curve
 
 Meaning: TypeAlias = Literal["local", "reference"]
 
@@ -183,16 +183,9 @@ def _from_file(path: Path) -> Machine:
             f"the table ends at {curve.cut_out:g} m/s with {end:g} kW; above that, no power is assumed. If the "
             "machine makes power in more wind, give its cut-out speed with cut_out="
         )
-    height = _height_in_header(path)
+    height = reference_height(path)
     meaning: Meaning = "local" if height is None else "reference"
     return Machine(path.stem, curve.name, curve, path.name, "as the file's", meaning, height, notes=tuple(said))
-
-
-def _height_in_header(path: Path) -> float | None:
-    """The height that the first column names: ``wind_speed_at_200m``; None: none."""
-    with path.open(encoding="utf-8-sig") as file:
-        found = re.search(r"at[\s_]*(\d+(?:\.\d+)?)\s*m\b", re.split(r"[,;\t]", file.readline())[0].replace("_", " "))
-    return None if found is None else float(found[1])
 
 
 # -- the machines that come with holdcourse ---------------------------------------------------------------------------

@@ -9,15 +9,11 @@ its own; `rho` multiplies the energy made, not the energy lost to moving.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
-import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,13 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.units import QUANTITIES, factor, price, quantity
+from holdcourse.units import price
 
 Array: TypeAlias = NDArray[np.float64]
 
 # The paper's constants (its section 5): P(V) = c1 min(V, Vr)^3 - c2 V^2, movement c3 Vr^2 per metre.
 C1, C2, C3 = 0.0579, 0.09, 0.15
-LEAST_KW, MOST_KW = 1.0, 30_000.0  # between them lie the powers of machines, from a small kite to the largest turbine
 RATED_SPEED = 12.0  # not stated in the paper; c1 * 12^3 = 100 kW
 MOVEMENT_FACTORS = {"paper": 1.0, "physical": 1 / 60}  # as printed, and if its rate was meant per second
 
@@ -293,137 +288,6 @@ def curve_family(
         raise InvalidInput("all powers of a family must be finite")
     assert one._table is not None
     return replace(one, _table=(one._table[0], p), altitudes=levels)
-
-
-def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
-    """Read a power table from a CSV file: speed and power, with or without a header line.
-
-    Where the header names altitudes, ``speed,100 m,200 m,300 m`` or ``speed,power 100 m (kW),power 200 m (kW)``, it is
-    a family: a column of powers for each. Any other second column of powers is refused.
-
-    Speeds are in m/s and powers in kW unless the header says otherwise: ``speed (m/s),power (MW)``. A table whose
-    header names no unit of power, and whose numbers would be an unlikely machine in kW, is read with a `UnitWarning`.
-    """
-    path = Path(path)
-    pairs: list[tuple[float, ...]] = []
-    header: list[str] = []
-    levels: list[float] = []
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        separator = next((sign for sign in (";", "\t") if sign in text), ",")
-        commas = re.search(r"(?m)^[\s\"]*[\d.,].*,\d", text) is not None and separator != ","  # below the header
-        for number, row in enumerate(csv.reader(text.splitlines(), delimiter=separator), 1):
-            if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
-                continue
-            try:
-                cells = row if separator == "," else [_with_point(cell, commas=commas) for cell in row]
-                pairs.append(tuple(float(cells[k]) for k in range(1 + max(1, len(levels)))))
-            except (ValueError, IndexError):
-                if pairs or header:
-                    raise InvalidInput(
-                        f"{path}, line {number}: {separator.join(row)!r} is not a speed and a power; write two numbers "
-                        "with a comma, a semicolon or a tab in between"
-                    ) from None
-                header, levels = row, _levels_in(row, path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
-    speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
-    unit = (_unit_in(header[0], path) if header else None) or "m/s"
-    if quantity(unit) == "power":
-        raise InvalidInput(
-            f"{path}: the first column, {header[0]!r}, is a power; put the speeds first, then the powers"
-        )
-    speed = speed * factor(unit, "m/s", f"{path}: the speed")
-    units = [_unit_in(cell, path) for cell in header[1 : 1 + len(powers)]]
-    named = [unit for unit in units if unit is not None]
-    if named and len(named) < len(units):
-        raise InvalidInput(
-            f"{path}: {header[1 + units.index(None)]!r} in the header says no unit of power, and others do "
-            f"({named[0]}); write it into every column of powers"
-        )
-    if named:
-        powers = [power * factor(unit, "kW", f"{path}: the power") for power, unit in zip(powers, named, strict=True)]
-    else:
-        _warn_of_unlikely(np.array(powers), path, f"{levels[0]:g} m" if levels else "power")
-    if levels:
-        return curve_family(levels, speed, powers, cut_in, cut_out, name=path.name)
-    return table_curve(speed, powers[0], cut_in, cut_out, name=path.name)
-
-
-def _with_point(cell: str, *, commas: bool) -> str:
-    """Return a number with a decimal point; among decimal commas the points of 1.250 or 1.250,5 group thousands."""
-    if commas and re.fullmatch(r"\s*[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*", cell):
-        cell = cell.replace(".", "")
-    return cell.replace(",", ".")
-
-
-def _warn_of_unlikely(power: Array, path: Path, column: str) -> None:
-    """Warn where powers without a unit, in kW, would be those of an unlikely machine."""
-    if power.size and np.isfinite(power).all() and not LEAST_KW <= power.max() <= MOST_KW:
-        likely = "W" if power.max() > MOST_KW else "MW"
-        warnings.warn(
-            f"{path} does not state the unit of power, so it is read as kW: {power.max():g} kW at most, which is "
-            f"unlikely. Write the unit into the header, such as: speed (m/s),{column} ({likely})",
-            UnitWarning,
-            stacklevel=3,
-        )
-
-
-_BRACKETED = re.compile(r"[(\[]\s*([^)\]]*?)\s*[)\]]$")  # a unit at the end of a heading
-
-
-class UnitWarning(UserWarning):
-    """Numbers without a unit are of an unlikely size."""
-
-
-def _levels_in(header: list[str], path: Path) -> list[float]:
-    """Return the altitudes that two or more columns are headed with: ``100 m``, ``power_100m (kW)``; empty: others."""
-    found = [_level_in(heading) for heading in header[1:]]
-    levels = [level for level in found if level is not None]
-    if len(levels) > 1 and len(levels) == len(found):
-        return levels
-    for heading, level in zip(header[2:], found[1:], strict=True):  # the first powers alone would be half a machine
-        if level is not None or _names_power(heading) or re.search(r"\d\s*(?:ft|feet|km)\b", heading.lower()):
-            raise InvalidInput(
-                f"{path}: {header[1]!r} and {heading!r} in the header may both be the power; keep one of them, or name "
-                "the altitude of each column in metres: speed (m/s),power 100 m (kW),power 200 m (kW)"
-            )
-    return []
-
-
-def _level_in(heading: str) -> float | None:
-    """The altitude that a heading ends with, a unit of power behind it aside; None: there is none."""
-    match = re.fullmatch(r"(?:.*[\s_])?(\d+(?:\.\d+)?)\s*m([\s_/(\[].*)?", heading.strip())
-    return float(match[1]) if match and (match[2] is None or _names_power(heading)) else None
-
-
-def _names_power(heading: str) -> bool:
-    return any(unit in QUANTITIES["power"] for unit in _units_named(heading))
-
-
-def _units_named(heading: str) -> list[str]:
-    """What may be the unit in a heading: what stands in brackets at its end, or else its endings."""
-    bracketed = _BRACKETED.search(heading.strip())
-    endings = re.finditer(r"(?:^|[\s_/])(?=([^\s_]+)$)", heading.strip())
-    return [bracketed[1]] if bracketed else [ending[1] for ending in endings]
-
-
-def _unit_in(heading: str, path: Path) -> str | None:
-    """The unit that a column's heading names: ``power (kW)``, ``P [kW]``, ``P/kW``, ``power_kw``; None: none."""
-    heading = heading.strip()
-    named = _units_named(heading)
-    try:
-        for unit in named:
-            if quantity(unit) in ("power", "speed"):
-                return unit
-    except InvalidInput as error:  # mw
-        raise InvalidInput(f"{path}: {error} in the header, {heading!r}") from None
-    if _BRACKETED.search(heading):
-        raise InvalidInput(
-            f"{path}: the unit {named[0]!r} in the header, {heading!r}, is neither a speed nor a power; write m/s, "
-            "km/h or kn, and W, kW or MW"
-        )
-    return None
 
 
 def movement_cost(movement: str | float, rated_speed: float = RATED_SPEED) -> float:

@@ -6,11 +6,13 @@ import base64
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
+from operator import itemgetter
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -326,7 +328,7 @@ async def config_body(request: Request) -> Config:
     make = _with_table if kind in TABLES else _with_file
     async with controllers.long_bodies.place(caller):
         content = await _content(request, limit)
-        return await controllers.parse(partial(make, dict(request.query_params), content))
+        return await controllers.parse(partial(make, _query(request), content))
 
 
 async def table_body(request: Request) -> dict[str, Any]:
@@ -340,7 +342,17 @@ async def table_body(request: Request) -> dict[str, Any]:
     caller = replace(await caller_of(request), left=never)
     async with controllers.long_bodies.place(caller):
         content = await _content(request, MAX_TABLE)
-        return await controllers.parse(partial(look, content, _typed(dict(request.query_params))))
+        return await controllers.parse(partial(look, content, _typed(_query(request))))
+
+
+def _query(request: Request) -> dict[str, str]:
+    """Return what the address says behind '?', where each name may stand once: of two values one would be lost."""
+    given = request.query_params.multi_items()
+    name, often = max(Counter(name for name, _ in given).items(), key=itemgetter(1), default=("", 0))
+    if often > 1:
+        words = f"{name} is given {often} times in the address; give it once, with commas between several values"
+        raise HttpRefusal(422, "invalid", words)
+    return dict(given)
 
 
 def _typed(query: dict[str, str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from holdcourse.errors import InvalidInput
 from holdcourse.tables import cells as tables
+from holdcourse.tables.columns import AVERAGES
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, is_time, read_times
@@ -46,6 +47,7 @@ _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
+_PLACE = re.compile(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:[.,]\d+)?)(?:\s*°?\s*([nsew]|north|south|east|west)\b)?")
 _BRACKET = r"[(\[]([^)\]]*)[)\]]"
 _FEET = ("ft", "feet", "foot")
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
@@ -153,7 +155,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _speed_column(index: int, name: str) -> Column | None:
     """Return a wind speed; height 0 where the name has none."""
-    text = name.lower()
+    text = _with_points(name)
     unit = odd = None
     brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", text)
     for bracket in brackets:
@@ -175,8 +177,13 @@ def _speed_column(index: int, name: str) -> Column | None:
     return Column(index, height, unit, None if unit else odd) if height <= HIGHEST else None
 
 
+def _with_points(name: str) -> str:
+    """Return a heading in small letters with decimal points: ws_50,5m is at 50.5 m; 1,000 stays open."""
+    return re.sub(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d.,])", r"\1.\2", name.lower())
+
+
 def _bare_height(index: int, name: str) -> Column | None:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:m|meters?|metres?)?\s*", name.lower())
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:m|meters?|metres?)?\s*", _with_points(name))
     height = float(match[1]) if match else 0.0
     return Column(index, height, None) if 0 < height <= HIGHEST else None
 
@@ -201,8 +208,9 @@ class Table:
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
         cells = self.cells[column]
+        strange = "_" if self.signs.decimal == "." else "_."  # 1_0 is ten in Python only; 1.000 may be a thousand
         try:
-            if self.signs.decimal != "," and not any("_" in cell for cell in cells):  # 1_0 is ten in Python only
+            if self.signs.decimal != "," and not any(sign in cell for cell in cells for sign in strange):
                 return np.array(cells, dtype=np.float64)
         except ValueError:
             pass
@@ -232,8 +240,8 @@ class Table:
 def read_piece(file: WindFile, options: Options) -> Piece:
     """Read the wind speed by height from a CSV file."""
     table = read_table(file)
-    product, site, units = stated_in(table.comments)
-    units |= table.units
+    product, site, stated = stated_in(table.comments)
+    units = stated | table.units
     if options.latitude is not None:
         site = Site(options.latitude, options.longitude, site.name)
     wide = wide_columns(table.names, file.label)
@@ -247,7 +255,7 @@ def read_piece(file: WindFile, options: Options) -> Piece:
         _repeated(table, times, speed)
     else:
         height_column, speed_column = tidy
-        metres, height_notes = _heights(table, height_column, units)
+        metres, height_notes = _heights(table, height_column, stated)
         speed, notes = read_speeds(table, [speed_column], units, options.units, metres[:, None])
         height_notes += _repeated(table, times, speed, metres)
         notes += height_notes
@@ -270,15 +278,19 @@ def read_table(file: WindFile) -> Table:
     places = [i for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
     units: dict[str, str] = {}
     lines = list(found.lines)
-    while len(lines) > 1 and places and _describes(head := [cells[i][0] for i in places]):
-        units |= {found.names[i]: unit for i, unit in zip(places, head, strict=True) if speed_unit(unit)}
+    while len(lines) > 1 and places and _describes([cells[i][0] for i in places]):
+        texts = {name: column[0].strip() for name, column in zip(found.names, cells, strict=True)}
+        if not AVERAGES.issuperset(text.lower() for text in texts.values() if text):  # else min is a minimum
+            units = {name: text for name, text in texts.items() if text} | units
         cells, lines = [column[1:] for column in cells], lines[1:]
-    return Table(found.label, found.names, cells, lines, found.comments, units, _signs([cells[i] for i in places]))
+    signs = _signs([cells[i] for i in places])
+    signs.usual = "." if found.separator == "," else None
+    return Table(found.label, found.names, cells, lines, found.comments, units, signs)
 
 
 def _describes(cells: Sequence[str]) -> bool:
     """Whether a row below the names holds units, or how a logger averaged, instead of speeds."""
-    return all(speed_unit(cell) or cell.strip().lower() in ("avg", "mean", "smp") for cell in cells)
+    return all(speed_unit(cell) or cell.strip().lower() in AVERAGES for cell in cells)
 
 
 def _signs(speeds: Sequence[Sequence[str]]) -> Signs:
@@ -327,8 +339,8 @@ def stated_in(lines: Sequence[str]) -> tuple[str | None, Site, dict[str, str]]:
     place: dict[str, float] = {}
     for line in lines:
         parts = [part.strip() for part in line.lstrip("# ").split(";")]
-        for name, value in re.findall(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:\.\d+)?)", line.lower()):
-            place[name] = float(value)
+        for name, value, side in _PLACE.findall(line.lower()):
+            place[name] = float(value.replace(",", ".")) * (-1.0 if side[:1] in ("s", "w") else 1.0)
             product = product or (parts[0] if len(parts) > 1 and ":" not in parts[0] else None)
         if len(parts) >= 2 and (speed_unit(parts[-1]) or height_unit(parts[-1])):
             units[parts[0]] = parts[-1]
@@ -366,7 +378,8 @@ def read_speeds(
 def _heights(table: Table, column: int, stated: Mapping[str, str]) -> tuple[Array, list[str]]:
     """Return a column of heights in metres, NaN where missing; 999 is a height like any other."""
     name = table.names[column]
-    unit = height_unit_in(name, table.label) or height_unit(stated.get(name, "")) or "m"
+    heading = f"{name} [{table.units[name]}]" if name in table.units else name
+    unit = height_unit_in(heading, table.label) or height_unit(stated.get(name, "")) or "m"
     values = table.numbers(column)
     metres = METRES[unit] * np.where(values < 0, without_codes(values)[0], values)
     return metres, [] if unit == "m" else [f"heights are in {unit}, as the file says; shown in metres"]

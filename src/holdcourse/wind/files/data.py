@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.tables.times import HOUR, Times
+from holdcourse.tables.times import HOUR, Times, moment
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -308,9 +308,9 @@ class WindData:
         """Return the part from `start` (included) to `end` (excluded), both UTC."""
         chosen = np.ones(len(self), dtype=bool)
         if start is not None:
-            chosen &= self.time >= _moment(start)
+            chosen &= self.time >= moment(start)
         if end is not None:
-            chosen &= self.time < _moment(end)
+            chosen &= self.time < moment(end)
         if not chosen.any():
             wanted = [f"from {start} on"] * (start is not None) + [f"before {end}"] * (end is not None)
             raise InvalidInput(
@@ -397,14 +397,6 @@ def _check(time: Times, heights: Array, speed: Array, level_heights: Array | Non
             f"speed {speed[i, j]:.6g} m/s at {time[i]}, {heights[j]:g} m is not a wind speed (0 to {FASTEST_WIND:g} "
             "m/s); check the unit, and mark missing values as NaN"
         )
-
-
-def _moment(value: str | np.datetime64) -> np.datetime64:
-    try:
-        moments: Times = np.array([value], dtype="datetime64[s]")
-    except ValueError:
-        raise InvalidInput(f"{value!r} is not a time; write it like 2020-06-30 or 2020-06-30T12:00") from None
-    return np.datetime64(moments[0])
 
 
 @dataclass(frozen=True)

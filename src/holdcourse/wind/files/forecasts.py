@@ -22,6 +22,7 @@ import numpy as np
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, read_times
+from holdcourse.units import factor, quantity
 from holdcourse.wind.files.csv_table import read_speeds, read_table, stated_in, wide_columns
 from holdcourse.wind.files.data import Array, checked_speeds
 from holdcourse.wind.files.grid import Field, nearest_point, open_fields, quiet
@@ -105,7 +106,15 @@ def _csv(file: WindFile) -> Forecasts:
     speed, _ = read_speeds(table, columns, stated_in(table.comments)[2] | table.units, None, heights, NAME_THE_UNIT)
     time = _moments(table.cells[named["time"]], file.label)
     if lead is not None:
-        ahead = table.numbers(lead)
+        unit = table.units.get(table.names[lead], "h")  # in a row below the names
+        if quantity(unit) != "time":
+            raise InvalidInput(f"{file.label}: column {table.names[lead]!r} is in {unit!r}; give the lead in hours")
+        ahead = factor(unit, "h", "the lead") * table.numbers(lead)
+        if np.isnan(ahead).any():
+            row = int(np.argmax(np.isnan(ahead)))
+            raise InvalidInput(
+                f"{file.label}, line {table.lines[row]}: the lead is missing; write it in hours, or leave the row out"
+            )
     else:
         assert issued is not None  # one of them, as checked above
         ahead = _hours(time, _moments(table.cells[issued], file.label))
