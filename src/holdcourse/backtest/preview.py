@@ -189,7 +189,7 @@ def preview(
         if values is not None:
             for number in sentinels:
                 values[values == number] = np.nan
-        columns.append(_column(table, place, values, place in timed, words, missing is None))
+        columns.append(_column(table, place, values, place in timed, words, "none" not in words))
     remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
     seen = _times(moments)
     rows = len(table.lines)
@@ -310,7 +310,8 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
         return found
     odd = suspects(finite) if suspicious else []
     found += [
-        f"{number:g} occurs {count} times, far from all others: if it means missing, give missing={number:g}"
+        f"{number:g} occurs {'once' if count == 1 else f'{count} times'}, far from all others: if it means missing, "
+        f"give missing={number:g}"
         for number, count in odd
     ]
     plain = finite[~np.isin(finite, [number for number, _ in odd])]
@@ -318,7 +319,8 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
     if high > low:
         far = plain[(plain < low - FAR * (high - low)) | (plain > high + FAR * (high - low))]
         if 0 < len(far) <= 0.02 * len(plain):
-            found.append(f"{len(far)} numbers lie far from the others, such as {far[0]:g}")
+            lie = "1 number lies" if len(far) == 1 else f"{len(far)} numbers lie"
+            found.append(f"{lie} far from the others, such as {far[0]:g}")
     steps = np.diff(finite)
     if len(finite) > 20 and (steps >= 0).all() and (steps > 0).mean() > 0.5:
         found.append(METER)
