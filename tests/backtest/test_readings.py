@@ -464,6 +464,19 @@ def test_preview_offers_a_setting_by_its_name_and_names_as_contexts(tmp_path):
     assert found.contexts == ("Produkt", "Last")
 
 
+def test_preview_of_a_column_with_words_among_its_numbers_and_of_a_stuck_sensor(tmp_path):
+    """A sensor in whole numbers has few different values, but they change nearly every row."""
+    rows = "".join(
+        f"{'Fehler' if k == 50 else k % 17},{40 if 60 <= k < 110 else 20 + k * 37 % 11},{6 + k // 5 % 3},{50 + k % 7}\n"
+        for k in range(200)
+    )
+    found = preview(plant(tmp_path, "outdoor,load,Flow SP,kW\n" + rows))
+    assert [column.kind for column in found.columns] == ["mixed", "numbers", "numbers", "numbers"]
+    assert found.settings[0] == "Flow SP"
+    assert "outdoor" not in found.contexts
+    assert "load: it does not change for 50 rows: was the sensor stuck?" in found.remarks
+
+
 @pytest.mark.parametrize(
     ("head", "when"),
     [

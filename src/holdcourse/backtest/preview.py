@@ -59,7 +59,8 @@ COST_UNITS = (
     "$",
     "GBP",
 )
-SETTING_WORDS = ("set", "soll", "sp_", "_sp", "børverdi", "consigne", "consigna")  # in names of settings
+SETTING_WORDS = ("set", "soll", "børverdi", "consigne", "consigna")  # in names of settings
+SET_POINT = re.compile(r"(?<![a-z])sp(?![a-z])")  # Kiln temp SP, sp_flow
 TIME_WORDS = frozenset(
     (
         *("time", "timestamp", "ts", "datetime", "date", "utc", "clock", "unix", "epoch"),
@@ -75,7 +76,7 @@ class Column:
     Attributes
     ----------
     kind
-        "times", "numbers", "names" or "empty".
+        "times", "numbers", "names", "mixed" (numbers, and something among them that is none) or "empty".
     missing, distinct
         How many cells hold nothing, and how many different values there are.
     changes
@@ -189,7 +190,8 @@ def preview(
         if values is not None:
             for number in sentinels:
                 values[values == number] = np.nan
-        columns.append(_column(table, place, values, place in timed, words, "none" not in words))
+        kind = "times" if place in timed else "mixed" if place in numeric and values is None else ""
+        columns.append(_column(table, place, values, kind, words, "none" not in words))
     remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
     seen = _times(moments)
     rows = len(table.lines)
@@ -207,7 +209,7 @@ def preview(
             and c.kind in ("numbers", "names")
             and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)
         ),
-        key=lambda c: (not any(word in c.name.lower() for word in SETTING_WORDS), c.changes),
+        key=lambda c: (not _is_called_setting(c.name.lower()), c.changes),
     )
     numbers = [c for c in columns if c.kind == "numbers" and c not in settings and METER not in c.remarks]
     called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
@@ -230,6 +232,11 @@ def preview(
         remarks=tuple(remarks),
         notes=tuple(notes),
     )
+
+
+def _is_called_setting(name: str) -> bool:
+    """Return whether a name in small letters says that its column is a set-point."""
+    return any(word in name for word in SETTING_WORDS) or SET_POINT.search(name) is not None
 
 
 def _time_columns(table: Table, given: str | None) -> list[int]:
@@ -275,14 +282,14 @@ def _numbers(
 
 
 def _column(
-    table: Table, place: int, values: Array | None, timed: bool, words: frozenset[str], suspicious: bool
+    table: Table, place: int, values: Array | None, kind: str, words: frozenset[str], suspicious: bool
 ) -> Column:
     cells, name = table.cells[place], table.names[place]
     there = [cleaned(str(cell)) for cell in cells if not is_missing(cell, words)]
     column = Column(
         name=name,
         unit=split_name(name).unit,
-        kind="times" if timed else "numbers" if values is not None else "names" if there else "empty",
+        kind=kind or ("numbers" if values is not None else "names" if there else "empty"),
         missing=len(cells) - len(there),
         distinct=len(set(there)),
         changes=sum(one != other for one, other in itertools.pairwise(there)),
@@ -324,7 +331,7 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
     steps = np.diff(finite)
     if len(finite) > 20 and (steps >= 0).all() and (steps > 0).mean() > 0.5:
         found.append(METER)
-    if len(np.unique(finite)) > 0.2 * len(finite):
+    if len(np.unique(finite)) > 0.2 * len(finite) or (steps != 0).mean() > 0.5:
         longest = _longest_run(finite)
         if longest >= STUCK:
             found.append(f"it does not change for {longest} rows: was the sensor stuck?")
