@@ -205,6 +205,7 @@ def test_a_meter_is_no_cost(tmp_path):
         hc.read_readings(plant(tmp_path, f"t,load,setting,kWh\n{count}"), **(NAMES | {"cost": "kWh"}))
     found = preview(plant(tmp_path, f"t,load,setting,kWh\n{count}"))
     assert "kWh" not in found.costs + found.contexts
+    assert "kWh: it rises by the same amount in every row, as a count of rows or of hours does" in found.remarks
 
 
 def test_a_number_that_may_stand_for_a_missing_one(tmp_path):

@@ -30,6 +30,7 @@ from holdcourse.tables.times import HOUR, is_time, is_unix
 Array: TypeAlias = NDArray[np.float64]
 
 METER = "it never falls: is it a meter? Then add a column with the consumption, the difference of two rows"
+COUNT = "it rises by the same amount in every row, as a count of rows or of hours does"
 MOST_GAPS = 5  # gaps named one by one; the rest is counted
 MOSTLY = 0.9  # share of cells that makes a column one of numbers, or of times
 RARELY = 5  # rows per setting, on average, in a column that may be the setting
@@ -211,13 +212,13 @@ def preview(
         ),
         key=lambda c: (not _is_called_setting(c.name.lower()), c.changes),
     )
-    numbers = [c for c in columns if c.kind == "numbers" and c not in settings and METER not in c.remarks]
+    numbers = [c for c in columns if c.kind == "numbers" and c not in settings and not _is_count(c)]
     called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
     costs = called_so or [c for c in numbers if c.unit in COST_UNITS]  # a load in kW is none where one is called so
     contexts = [
         c
         for c in columns
-        if (c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and METER not in c.remarks)
+        if (c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and not _is_count(c))
         or (c.kind == "names" and 2 <= c.distinct <= MOST_NAMES and c not in settings[:1])
     ]
     return Preview(
@@ -232,6 +233,11 @@ def preview(
         remarks=tuple(remarks),
         notes=tuple(notes),
     )
+
+
+def _is_count(column: Column) -> bool:
+    """Return whether a column only counts, so that it is neither a cost nor a condition."""
+    return METER in column.remarks or COUNT in column.remarks
 
 
 def _is_called_setting(name: str) -> bool:
@@ -330,7 +336,7 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
             found.append(f"{lie} far from the others, such as {far[0]:g}")
     steps = np.diff(finite)
     if len(finite) > 20 and (steps >= 0).all() and (steps > 0).mean() > 0.5:
-        found.append(METER)
+        found.append(METER if steps.min() < steps.max() else COUNT)
     if len(np.unique(finite)) > 0.2 * len(finite) or (steps != 0).mean() > 0.5:
         longest = _longest_run(finite)
         if longest >= STUCK:
