@@ -132,6 +132,21 @@ def quantity(unit: str) -> str | None:
     return _FACTORS.get(known(unit), (None, 0.0))[0]
 
 
+def rate(unit: str) -> tuple[str, float] | None:
+    """Return what a rate is a rate of, and how many hours it is paid for; None where a unit is no such rate.
+
+    Examples
+    --------
+    >>> from holdcourse.units import rate
+    >>> rate("EUR/h"), rate("m3/d"), rate("kWh"), rate("m/s")
+    (('EUR', 1.0), ('m3', 24.0), None, None)
+    """
+    of, slash, time = (part.strip() for part in unit.partition("/"))
+    if not slash or of in ("", "1") or quantity(unit) is not None or quantity(time) != "time":
+        return None
+    return known(of), QUANTITIES["time"][known(time)] / 3600.0
+
+
 def factor(unit: str, into: str, what: str) -> float:
     """Return how many of `into` one `unit` is; an error where they measure different things."""
     one, other = known(unit), known(into)

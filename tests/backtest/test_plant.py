@@ -98,6 +98,11 @@ def test_values_of_costs():
     assert Value.of("MWh", None).kwh == 1000.0
     assert Value.of("kW", None).kwh is None  # power is energy only with the time between readings
     assert Value.of("EUR", 1.0).words(1.0, 2.0, 3.0) == "2 EUR (1 to 3)"
+    assert Value.of("EUR/h", 0.25).words(4.0, 8.0, 12.0) == "2 EUR (1 to 3)"  # as of a power, quarters of an hour
+    assert Value.of("m3/d", 24.0).words(1.0, 2.0, 3.0) == "2 m3 (1 to 3)"
+    for unit in ("EUR/h", "kW"):  # whose sum is no amount without the time between readings
+        assert Value.of(unit, None).words(1.0, 2.0, 3.0) == f"2 {unit} (1 to 3), summed over the readings"
+    assert Value.of("ms", 1.0).words(1.0, 2.0, 3.0) == "2 ms (1 to 3), summed over the readings"
     assert Value.of(None, 1.0).words(1.0, 2.0, 3.0) == "2 (1 to 3) in the unit of the costs"
 
 
@@ -288,8 +293,8 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
         outputs.append(json.loads(capsys.readouterr().out))
     assert "rows were not in order of time, so they were sorted" in outputs[1].pop("reading")
     assert outputs[0].pop("reading") == [
-        "times have no zone and were read as UTC (timezone= for another)",
-        "a change of the setting by 1 costs 1 kWh (scale= for another price)",
+        "times have no zone and were read as UTC (--timezone for another)",
+        "a change of the setting by 1 costs 1 kWh (--move-cost for another price)",
     ]
     assert outputs[0] == outputs[1]
 

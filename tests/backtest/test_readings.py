@@ -223,14 +223,21 @@ def test_a_meter_is_no_cost(tmp_path):
         hc.read_readings(plant(tmp_path, f"t,load,setting,kWh\n{count}"), **(NAMES | {"cost": "kWh"}))
     found = preview(plant(tmp_path, f"t,load,setting,kWh\n{count}"))
     assert "kWh" not in found.costs + found.contexts
+    assert "kWh: it rises by the same amount in every row, as a count of rows or of hours does" in found.remarks
 
 
 def test_a_number_that_may_stand_for_a_missing_one(tmp_path):
     text = "load,setting,kW\n" + "".join(f"{k},{6 + k % 2},{10 + k}\n" for k in range(9)) + "9,6,-9999\n"
-    with pytest.raises(InvalidInput, match=r"line 11: -9999 in column 'kW', 1 times.*missing=-9999.*missing=none"):
+    refused = r"line 11: -9999 in column 'kW', in 1 row, lies far.*missing=-9999.*missing=none"
+    with pytest.raises(InvalidInput, match=refused):
         hc.read_readings(plant(tmp_path, text), **NAMES)
+    with pytest.raises(InvalidInput, match=refused):  # another code says nothing about this number
+        hc.read_readings(plant(tmp_path, text), **NAMES, missing="Fehler")
     assert len(hc.read_readings(plant(tmp_path, text), **NAMES, missing="-9999")) == 9
-    assert hc.read_readings(plant(tmp_path, text), **NAMES, missing="none").history.measurements.min() == -9999
+    for right in ("none", "none,Fehler", ["Fehler", "none"]):
+        assert hc.read_readings(plant(tmp_path, text), **NAMES, missing=right).history.measurements.min() == -9999
+    told = preview(plant(tmp_path, text), missing="Fehler").remarks
+    assert "kW: -9999 occurs once, far from all others: if it means missing, give missing=-9999" in told
 
 
 def test_contexts_that_are_names(tmp_path):
@@ -328,7 +335,7 @@ def test_excel(workbook, monkeypatch):
     fake_openpyxl(monkeypatch, {"readings": rows, "notes": [("x",), (1,)]})
     with pytest.raises(InvalidInput, match="has the sheets 'readings', 'notes'; choose one with sheet="):
         hc.read_readings(workbook, **NAMES)
-    with pytest.raises(InvalidInput, match=r"row 3: 'load' is in column 2, .* header_line="):
+    with pytest.raises(InvalidInput, match=r"row 3: 'load' is in column 2, .* header_line=3, otherwise"):
         hc.read_readings(workbook, **NAMES, sheet="readings")
     found = hc.read_readings(workbook, **NAMES, sheet="readings", time="time", header_line=3)
     assert found.history.contexts[:, 0].tolist() == [1.234, 3.0]
@@ -464,7 +471,7 @@ def test_preview_of_a_plant(tmp_path):
     assert (found.settings, found.costs, found.contexts) == (("setting",), ("power [kW]",), ("outdoor [°C]",))
     setting = next(column for column in found.columns if column.name == "setting")
     assert (setting.distinct, setting.changes) == (3, 5)
-    assert any("-9999 occurs 1 times" in remark for remark in found.remarks)
+    assert any("-9999 occurs once" in remark for remark in found.remarks)
     assert any(remark.startswith("meter: it never falls") for remark in found.remarks)
     json.dumps(found.as_values())
 
@@ -474,6 +481,19 @@ def test_preview_offers_a_setting_by_its_name_and_names_as_contexts(tmp_path):
     found = preview(plant(tmp_path, "Produkt;Last;Sollwert;Leistung\n" + rows))
     assert found.settings == ("Sollwert", "Produkt")
     assert found.contexts == ("Produkt", "Last")
+
+
+def test_preview_of_a_column_with_words_among_its_numbers_and_of_a_stuck_sensor(tmp_path):
+    """A sensor in whole numbers has few different values, but they change nearly every row."""
+    rows = "".join(
+        f"{'Fehler' if k == 50 else k % 17},{40 if 60 <= k < 110 else 20 + k * 37 % 11},{6 + k // 5 % 3},{50 + k % 7}\n"
+        for k in range(200)
+    )
+    found = preview(plant(tmp_path, "outdoor,load,Flow SP,kW\n" + rows))
+    assert [column.kind for column in found.columns] == ["mixed", "numbers", "numbers", "numbers"]
+    assert found.settings[0] == "Flow SP"
+    assert "outdoor" not in found.contexts
+    assert "load: it does not change for 50 rows: was the sensor stuck?" in found.remarks
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,16 @@ def test_a_plants_prices_with_units(run, tmp_path):
     paid = json.loads(run("backtest", *options, *few, *units, *money).stdout)
     assert paid["policies"] == json.loads(plain.stdout)["policies"]
     assert "--fixed-cost '0.1 EUR per change' is 0.5 kWh at 0.2 for a kWh" in paid["reading"]
+    rows = [f"2026-06-{day:02}T{hour:02}:00Z,{hour},{day % 3},{hour / 9:.2f}" for day in (1, 2) for hour in range(24)]
+    (tmp_path / "kiln.csv").write_text("\n".join(["time,load,setting,cost [EUR/h]", *rows]) + "\n")
+    comma = run("backtest", *options, *few, "--move-cost", "0,02", "--fixed-cost", "0.5")
+    assert json.loads(comma.stdout)["policies"] == json.loads(plain.stdout)["policies"]
+    kiln = ("--log", "kiln.csv", "--context", "load", "--action", "setting", "--cost", "cost", "--unit", "K")
+    told = json.loads(run("backtest", *kiln, *few, "--time", "time", "--move-cost", "5 EUR/K").stdout)
+    assert "a change of the setting by 1 K costs 5 EUR (--move-cost for another price)" in told["reading"]
+    assert told["value"]["total_unit"] == "EUR"
+    with pytest.raises(InvalidInput, match="--move-cost is in EUR, but the measurements are in EUR/h; name the column"):
+        run("backtest", *kiln, *few, "--move-cost", "5 EUR/K")
     for price, words in (
         (("--move-cost", "20 Wh/m"), "say in which unit the settings are"),
         ((*units, "--move-cost", "20 EUR/m"), "is in money, but what is measured is in kWh; give the price of a kWh"),

@@ -63,6 +63,11 @@ def test_version_and_help(program):
     assert "Hold course unless it pays to change" in program("--help").stdout
 
 
+def test_as_a_module_where_the_script_is_not_on_the_path():
+    done = subprocess.run([sys.executable, "-m", "holdcourse", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"holdcourse {hc.__version__}\n"
+
+
 def test_as_a_program_it_says_the_same(program, run):
     for arguments, code in ((("tree", "altitudes.csv"), 0), (("tree", "nowhere.csv"), 1)):
         alone, here = program(*arguments, code=code), run(*arguments, code=code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import time
 
 import pytest
@@ -34,6 +35,15 @@ def test_progress_comes_after_a_while_on_a_terminal():
     assert "gp-md" in told
     assert "25 %" in told
     assert "left" in told
+
+
+def test_models_do_not_log_into_a_result(caplog):
+    models = logging.getLogger("holdcourse.learning.posteriors")
+    with Working("reading"):
+        models.warning("960 weights are not enough")
+    assert not caplog.records
+    models.warning("960 weights are not enough")
+    assert len(caplog.records) == 1
 
 
 def test_nothing_is_said_of_what_is_quick():

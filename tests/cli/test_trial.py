@@ -103,6 +103,18 @@ def test_a_plan_on_the_screen(run, monkeypatch):
     assert json.loads(run("trial", "plan", "--wind", "demo", "--json").stdout)["rounds"] == 400
 
 
+def test_a_plan_reads_the_wind_that_a_backtest_reads(run, monkeypatch, tmp_path):
+    """A title above the names, local times and km/h: with the options of the backtest."""
+    rows = "\n".join(f"2024-06-01 {hour:02}:00,{18 + hour},{36 + hour}" for hour in range(24))
+    (tmp_path / "lidar.csv").write_text(f"Lidar 7,serial 1234\nlocal time,ws_50m,ws_100m\n{rows}\n")
+    paths = Paths(10 + np.arange(400.0), 11 + np.arange(400.0), np.zeros(400), np.zeros(400))
+    seen = []
+    monkeypatch.setattr(trial, "left_out_paths", lambda wind, *given, **more: seen.append(wind) or (paths, None, 1.0))
+    run("trial", "plan", "--wind", "lidar.csv", "--header-line", "2", "--timezone", "+02:00", "--units", "km/h")
+    assert str(seen[0].time[0]) == "2024-05-31T22:00:00"
+    assert seen[0].speed[0].tolist() == [5.0, 10.0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

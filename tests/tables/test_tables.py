@@ -143,6 +143,22 @@ def test_the_names_in_another_line():
     assert read_table("# time load\n1 2\n", "a.csv", header_line=1, separator=" ").names == ["time", "load"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plant A\nexported 02.01.2026\n\ntime;load;set\n1;2,5;6\n3;4,0;7\n",  # decimal commas between semicolons
+        "Plant A, hall 3\n\n\ntime;load;set\n1;2,5;6\n3;4,0;7\n",
+        "Plant A, hall 3\n\n\ntime,load,set\n1,2.5,6\n3,4.0,7\n",
+        "Plant A, hall 3, north\n\n\ntime\tload\tset\tkW\n1\t2\t6\t8\n3\t4\t7\t9\n",
+    ],
+)
+def test_the_names_below_a_title(text):
+    """The separator of the readings counts, and the line of the names is told: not that of the first reading."""
+    with pytest.raises(InvalidInput, match="if the names are in another line, give header_line=4"):
+        read_table(text, "plant.csv")
+    assert read_table(text, "plant.csv", header_line=4).names[:3] == ["time", "load", "set"]
+
+
 def test_the_names_in_a_comment():
     """As systems of wind farms export them: the first row of data names nothing."""
     names = '# Date and time,Speed (m/s),"Power, net (kW)"'

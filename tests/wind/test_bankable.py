@@ -100,7 +100,7 @@ def test_the_bundled_years(result):
     assert gain == pytest.approx(found.exceeded("more", 0.5), rel=0.03)
     assert found.capacity_factor == pytest.approx(p50 / (121.44 * HOURS_PER_YEAR))
     assert [(each.what, each.tried) for each in found.calibration] == [("P50", 1), ("P75", 1), ("P90", 1), ("gain", 7)]
-    assert any("As a check of P90, one case shows neither that it is right" in words for words in found.words)
+    assert any("P90 could be checked in only 1 case, which is too few to say" in words for words in found.words)
     assert found.weeks.sum(axis=0) == pytest.approx([3 * p50, 3 * found.exceeded("fixed", 0.5)], rel=0.01)
 
 

@@ -541,3 +541,15 @@ def test_a_height_in_brackets_is_a_height(tmp_path: Path) -> None:
     text = table("time,ws_10m,Wind speed (100 m) [m/s],ws [250m agl],ws_std (100 m)", "{time},5,6,7,1")
     data = load(written(tmp_path, text))
     assert (data.heights.tolist(), data.speed[0].tolist()) == ([10.0, 100.0, 250.0], [5.0, 6.0, 7.0])
+
+
+def test_a_title_above_the_names(tmp_path: Path) -> None:
+    """As the software of lidars exports it: the remedy that the error names is one that works."""
+    text = table("time;ws_100m [m/s];ws_50m [m/s]", "{time};6,5;5,25")
+    path = written(tmp_path, f"Lidar 7;serial 1234\n{text}")
+    with pytest.raises(InvalidInput, match=r"line 2: 3 cells, but .* names 2 columns; .* give header_line=2"):
+        load(path)
+    data = load(path, header_line=2)
+    assert (data.heights.tolist(), data.speed[0].tolist()) == ([50.0, 100.0], [5.25, 6.5])
+    with pytest.raises(InvalidInput, match="header_line= must be a whole number, 1 or more, got 0"):
+        load(path, header_line=0)

@@ -86,6 +86,25 @@ def test_the_command(tmp_path: Path) -> None:
     assert isinstance(run.exception, InvalidInput)
 
 
+def test_the_command_takes_what_its_errors_name(tmp_path: Path) -> None:
+    """A title above the names; options that only a plant's table has are refused, not ignored."""
+    path = tmp_path / "lidar.csv"
+    path.write_text(f"Lidar 7,serial 1234\n{csv_text(48)}")
+    asked = ["data", "info", str(path), "--header-line", "2"]
+    run = CliRunner().invoke(app, asked)
+    assert "48 times, every 1 h" in run.output, run.exception
+    for option, value in (("--decimal", "comma"), ("--missing", "-7"), ("--separator", "comma")):
+        run = CliRunner().invoke(app, [*asked, option, value])
+        assert isinstance(run.exception, InvalidInput)
+        assert f"contains wind, for which {option} is not used; leave it out" in str(run.exception)
+
+
+def test_one_gap_is_one(tmp_path: Path) -> None:
+    lines = csv_text(48).splitlines()
+    (tmp_path / "wind.csv").write_text("\n".join([*lines[:20], *lines[30:]]))
+    assert "\n1 gap in time; " in CliRunner().invoke(app, ["data", "info", str(tmp_path / "wind.csv")]).output
+
+
 @pytest.mark.parametrize("out", ["taken", "taken/below"])
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path, out: str) -> None:
     (tmp_path / "taken").write_text("a file")

@@ -349,6 +349,18 @@ def test_an_interrupted_map_speaks_of_blocks(continent, tmp_path, monkeypatch):
     assert "finished blocks are in" in " ".join(done.output.split())
 
 
+def test_a_blank_point_names_the_option_that_fills_it(continent, tmp_path, monkeypatch):
+    from holdcourse.cli.root import app
+
+    def blank(paths, latitudes, longitudes, plan):
+        shape = (len(latitudes), len(longitudes))
+        return {name: np.full(shape, np.nan) for name in FIGURES}, ["no ground; give surface_height="] * np.prod(shape)
+
+    monkeypatch.setattr(run, "fly_block", blank)
+    done = CliRunner().invoke(app, ["wind", "map", *continent, "--out", str(tmp_path / "map"), "--workers", "1"])
+    assert "blank: no ground; give --surface-height." in done.output, done.exception
+
+
 @pytest.mark.slow
 def test_real_workers_that_are_killed(continent, whole, tmp_path):
     """Two processes, one of which is killed at its first block, as often as the system likes."""

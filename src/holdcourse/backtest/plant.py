@@ -25,7 +25,7 @@ from holdcourse.movement.offline import best_fixed, optimal_path
 from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
 from holdcourse.running.limits import Limits
-from holdcourse.units import beside
+from holdcourse.units import beside, quantity, rate
 from holdcourse.worlds.logged import UNSURE, LoggedWorld
 from holdcourse.worlds.simulation import measurement_noise, previous_actions, simulate
 
@@ -88,29 +88,39 @@ class Value:
         Price of one kWh; None if it was not given.
     currency
         Of the price; empty if it was not given.
+    total_unit
+        Unit of a sum of costs over the rounds: kWh of a power, EUR of EUR/h; that of a cost where the length of a round
+        is not known.
+    total
+        How many of these one cost is.
     """
 
     unit: str = ""
     kwh: float | None = None
     price: float | None = None
     currency: str = ""
+    total_unit: str = ""
+    total: float = 1.0
 
     @classmethod
     def of(cls, unit: str | None, step_hours: float | None, price: float | None = None, currency: str = "") -> Value:
         """Return it for a column of this unit: power is energy by the time between readings."""
         if unit not in KWH or (unit in POWER and not step_hours):
-            return cls(unit or "", None, price, currency)
-        return cls(unit, KWH[unit] * (step_hours or 1.0 if unit in POWER else 1.0), price, currency)
+            paid = rate(unit or "")
+            total = (unit or "", 1.0) if paid is None or not step_hours else (paid[0], step_hours / paid[1])
+            return cls(unit or "", None, price, currency, *total)
+        kwh = KWH[unit] * (step_hours or 1.0 if unit in POWER else 1.0)
+        return cls(unit, kwh, price, currency, "kWh", kwh)
 
     def words(self, low: float, middle: float, high: float) -> str:
         """Return a saving in kWh and money, with its bounds; in the unit of the costs where it is no energy."""
-        if self.kwh is None:
-            bounds = f"({amount(low)} to {amount(high)})"
-            if self.unit:
-                return f"{amount(middle)} {self.unit} {bounds}"
+        bounds = f"({amount(self.total * low)} to {amount(self.total * high)})"
+        if not self.total_unit:
             return f"{amount(middle)} {bounds} in the unit of the costs"
-        text = f"{amount(self.kwh * middle)} kWh ({amount(self.kwh * low)} to {amount(self.kwh * high)})"
-        if self.price is not None:
+        text = f"{amount(self.total * middle)} {self.total_unit} {bounds}"
+        if self.total_unit == self.unit and (quantity(self.unit) not in ("energy", None) or rate(self.unit)):
+            return f"{text}, summed over the readings"  # of a power or a latency, which no clock makes an amount
+        if self.kwh is not None and self.price is not None:
             worth = self.kwh * self.price
             least, most = sorted((worth * low, worth * high))
             text += f", worth {beside(amount(worth * middle), self.currency)} ({amount(least)} to {amount(most)})"

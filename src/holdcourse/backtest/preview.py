@@ -30,6 +30,7 @@ from holdcourse.tables.times import HOUR, is_clock, is_time, is_unix
 Array: TypeAlias = NDArray[np.float64]
 
 METER = "it never falls: is it a meter? Then add a column with the consumption, the difference of two rows"
+COUNT = "it rises by the same amount in every row, as a count of rows or of hours does"
 MOST_GAPS = 5  # gaps named one by one; the rest is counted
 MOSTLY = 0.9  # share of cells that makes a column one of numbers, or of times
 RARELY = 5  # rows per setting, on average, in a column that may be the setting
@@ -59,7 +60,8 @@ COST_UNITS = (
     "$",
     "GBP",
 )
-SETTING_WORDS = ("set", "soll", "sp_", "_sp", "børverdi", "consigne", "consigna")  # in names of settings
+SETTING_WORDS = ("set", "soll", "børverdi", "consigne", "consigna")  # in names of settings
+SET_POINT = re.compile(r"(?<![a-z])sp(?![a-z])")  # Kiln temp SP, sp_flow
 TIME_WORDS = frozenset(
     (
         *("time", "timestamp", "ts", "datetime", "date", "utc", "clock", "unix", "epoch"),
@@ -75,7 +77,7 @@ class Column:
     Attributes
     ----------
     kind
-        "times", "numbers", "names" or "empty".
+        "times", "numbers", "names", "mixed" (numbers, and something among them that is none) or "empty".
     missing, distinct
         How many cells hold nothing, and how many different values there are.
     changes
@@ -189,7 +191,8 @@ def preview(
         if values is not None:
             for number in sentinels:
                 values[values == number] = np.nan
-        columns.append(_column(table, place, values, place in timed, words, missing is None))
+        kind = "times" if place in timed else "mixed" if place in numeric and values is None else ""
+        columns.append(_column(table, place, values, kind, words, "none" not in words))
     remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
     seen = _times(moments)
     rows = len(table.lines)
@@ -207,15 +210,15 @@ def preview(
             and c.kind in ("numbers", "names")
             and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)
         ),
-        key=lambda c: (not any(word in c.name.lower() for word in SETTING_WORDS), c.changes),
+        key=lambda c: (not _is_called_setting(c.name.lower()), c.changes),
     )
-    numbers = [c for c in columns if c.kind == "numbers" and c not in settings and METER not in c.remarks]
+    numbers = [c for c in columns if c.kind == "numbers" and c not in settings and not _is_count(c)]
     called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
     costs = called_so or [c for c in numbers if c.unit in COST_UNITS]  # a load in kW is none where one is called so
     contexts = [
         c
         for c in columns
-        if (c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and METER not in c.remarks)
+        if (c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and not _is_count(c))
         or (c.kind == "names" and 2 <= c.distinct <= MOST_NAMES and c not in settings[:1])
     ]
     return Preview(
@@ -230,6 +233,16 @@ def preview(
         remarks=tuple(remarks),
         notes=tuple(notes),
     )
+
+
+def _is_count(column: Column) -> bool:
+    """Return whether a column only counts, so that it is neither a cost nor a condition."""
+    return METER in column.remarks or COUNT in column.remarks
+
+
+def _is_called_setting(name: str) -> bool:
+    """Return whether a name in small letters says that its column is a set-point."""
+    return any(word in name for word in SETTING_WORDS) or SET_POINT.search(name) is not None
 
 
 def _time_columns(table: Table, given: str | None) -> list[int]:
@@ -275,14 +288,14 @@ def _numbers(
 
 
 def _column(
-    table: Table, place: int, values: Array | None, timed: bool, words: frozenset[str], suspicious: bool
+    table: Table, place: int, values: Array | None, kind: str, words: frozenset[str], suspicious: bool
 ) -> Column:
     cells, name = table.cells[place], table.names[place]
     there = [cleaned(str(cell)) for cell in cells if not is_missing(cell, words)]
     column = Column(
         name=name,
         unit=split_name(name).unit,
-        kind="times" if timed else "numbers" if values is not None else "names" if there else "empty",
+        kind=kind or ("numbers" if values is not None else "names" if there else "empty"),
         missing=len(cells) - len(there),
         distinct=len(set(there)),
         changes=sum(one != other for one, other in itertools.pairwise(there)),
@@ -310,7 +323,8 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
         return found
     odd = suspects(finite) if suspicious else []
     found += [
-        f"{number:g} occurs {count} times, far from all others: if it means missing, give missing={number:g}"
+        f"{number:g} occurs {'once' if count == 1 else f'{count} times'}, far from all others: if it means missing, "
+        f"give missing={number:g}"
         for number, count in odd
     ]
     plain = finite[~np.isin(finite, [number for number, _ in odd])]
@@ -318,11 +332,12 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
     if high > low:
         far = plain[(plain < low - FAR * (high - low)) | (plain > high + FAR * (high - low))]
         if 0 < len(far) <= 0.02 * len(plain):
-            found.append(f"{len(far)} numbers lie far from the others, such as {far[0]:g}")
+            lie = "1 number lies" if len(far) == 1 else f"{len(far)} numbers lie"
+            found.append(f"{lie} far from the others, such as {far[0]:g}")
     steps = np.diff(finite)
     if len(finite) > 20 and (steps >= 0).all() and (steps > 0).mean() > 0.5:
-        found.append(METER)
-    if len(np.unique(finite)) > 0.2 * len(finite):
+        found.append(METER if steps.min() < steps.max() else COUNT)
+    if len(np.unique(finite)) > 0.2 * len(finite) or (steps != 0).mean() > 0.5:
         longest = _longest_run(finite)
         if longest >= STUCK:
             found.append(f"it does not change for {longest} rows: was the sensor stuck?")

@@ -26,7 +26,7 @@ from holdcourse.movement.prices import Prices
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
-from holdcourse.tables.cells import Table, checked_separator
+from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, has_column, is_named, split_name, with_units
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
@@ -258,7 +258,7 @@ def read_readings(
     _check_given(action=action, cost=cost, context=context, bins=bins, header_line=header_line)
     table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
     words, numbers = missing_words(missing)
-    reader = _Reader(table, words, numbers, Signs(decimal, thousands), missing is None, notes)
+    reader = _Reader(table, words, numbers, Signs(decimal, thousands), "none" not in words, notes)
     return reader.read(action, cost, _texts(context), time, bins, named, timezone, time_format, duplicates)
 
 
@@ -293,8 +293,6 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         path = source if isinstance(source, FileContent) else Path(source)
         if isinstance(path, Path):
             refuse_record(path, "readings come from a CSV, an Excel sheet or a Parquet file")
-        if options.get("separator") is not None:
-            options["separator"] = checked_separator(str(options["separator"]))
         table, note = read_file(path, **options)
         notes += [note] if note else []
     else:
@@ -726,8 +724,9 @@ class _Reader:
             number, count = told[0]
             row = int(np.flatnonzero(values == number)[0])
             raise InvalidInput(
-                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, {count} times, lies far "
-                f"from all others; give missing={number:g} if it stands for a missing number, or missing=none if not"
+                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, in {count} "
+                f"row{'' if count == 1 else 's'}, lies far from all others; give missing={number:g} if it stands for a "
+                "missing number, or missing=none if not"
             )
 
     def _require_no_meter(self, column: int, values: Array) -> None:

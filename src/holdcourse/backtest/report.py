@@ -113,7 +113,7 @@ def _against(found: PlantBacktest) -> str:
 
 def _table(found: PlantBacktest) -> str:
     heads = ("policy", "cost", "of it moving", "saved", "95 % interval", "guessed")
-    scale = found.value.kwh or 1.0
+    scale = found.value.total
     rows = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
     for line in found.lines:
         saved = ("", "") if line.policy == AS_RUN else in_percent(line)
@@ -125,7 +125,7 @@ def _table(found: PlantBacktest) -> str:
         swatch = f"<span class='swatch' style='border-top-color:{registry.colour_of(line.policy)}'></span>"
         name = f"{swatch}{escape(registry.label_of(line.policy))}{knowing}"
         rows.append(f"<tr{best}><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    unit = "kWh" if found.value.kwh is not None else found.value.unit
+    unit = found.value.total_unit
     unit = f" in {escape(unit)}, summed over the readings" if unit else ""
     return (
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>Costs"
@@ -140,7 +140,7 @@ def _blocks(found: PlantBacktest, readings: Readings) -> str:
     """Return a picture of what was saved in each block of time."""
     if not _tells(found) or found.judged is None or found.blocks is None or found.saved_each is None:
         return ""
-    scale = found.value.kwh or 1.0
+    scale = found.value.total
     sums = scale * np.bincount(found.blocks, found.saved_each)
     top, low = max(float(sums.max()), 0.0), min(float(sums.min()), 0.0)
     span = (top - low) or 1.0
@@ -168,7 +168,7 @@ def _blocks(found: PlantBacktest, readings: Readings) -> str:
             between = " class='between'" if place in (1, 3) else ""
             x = WIDE - 8 if end else 80 + k * width
             marks.append(f"<text x='{x:.1f}' y='{HIGH - 8}'{end}{between}>{str(times[first])[:10]}</text>")
-    unit = "kWh" if found.value.kwh is not None else found.value.unit or "the unit of the costs"
+    unit = found.value.total_unit or "the unit of the costs"
     drawn = f"<path class='ink' d='M80 {zero:.1f}H{WIDE - 8}'/>"
     return (
         f"<section><h2>When it was saved</h2><svg class='picture' viewBox='0 0 {WIDE} {HIGH}' role='img' "

@@ -13,6 +13,7 @@ from rich.table import Table
 import holdcourse as hc
 from holdcourse import archive
 from holdcourse.errors import InvalidInput
+from holdcourse.units import amount
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs, from row to column.")]
@@ -128,10 +129,14 @@ def saved_words(path: Path, policy: hc.Policy) -> list[str]:
 
 
 def number_or_text(given: str) -> float | str:
-    """Return a number, or the text of a price, which the problem reads in its units."""
+    """Return a number, also with a decimal comma, or the text of a price, which the problem reads in its units."""
     try:
         return float(given)
     except ValueError:
+        pass
+    try:
+        return amount(given, "", "the price")
+    except InvalidInput:
         return given
 
 

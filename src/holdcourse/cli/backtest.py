@@ -150,6 +150,9 @@ def backtest(
     time_format: Annotated[
         str | None, typer.Option(help="How times in a CSV are written, e.g. %d/%m/%Y.", rich_help_panel=DATA)
     ] = None,
+    header_line: Annotated[
+        int | None, typer.Option(help="Number of the line that names the columns of a CSV.", rich_help_panel=DATA)
+    ] = None,
     surface_height: Annotated[
         float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=DATA)
     ] = None,
@@ -321,8 +324,8 @@ def backtest(
         price=checked_price(price),
         currency=checked_currency(currency, price),
     )
-    loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
-    loading["max_missing"] = max_missing
+    loading: dict[str, Any] = {"units": units, "timezone": timezone, "time_format": time_format}
+    loading |= {"header_line": header_line, "surface_height": surface_height, "max_missing": max_missing}
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
     if save_policy is not None and len(sites) > 1:
         raise InvalidInput(f"--save writes the policy of one site, but there are {len(sites)}; run them one by one")

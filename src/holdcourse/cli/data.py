@@ -143,6 +143,14 @@ def info(
         options = [f"{name} {_quoted(str(value))}" for name, value in pairs if value is not None]
         _show_readings(seen, files[0], " ".join(["", *options]), out, as_json)
         return
+    tables: dict[str, Any] = {"time": time, "separator": separator, "decimal": decimal, "thousands": thousands}
+    tables |= {"encoding": encoding, "sheet": sheet, "missing": missing}
+    needless = [f"--{name}" for name, value in tables.items() if value is not None]
+    if needless:
+        raise InvalidInput(
+            f"{files[0]} contains wind, for which {needless[0]} is not used; leave it out, or give --kind readings if "
+            "these are a plant's readings"
+        )
     wind = load(
         files,
         lat=lat,
@@ -151,6 +159,7 @@ def info(
         units=units,
         timezone=timezone,
         time_format=time_format,
+        header_line=header_line,
         ceiling=ceiling,
         max_missing=max_missing,
     )
@@ -327,8 +336,9 @@ def _gap_lines(found: dict[str, Any], max_gap: float) -> str:
     ]
     more = found["gap_count"] - len(lines)
     lines += [f"  and {more} more"] if more > 0 else []
+    gaps = "1 gap" if found["gap_count"] == 1 else f"{found['gap_count']} gaps"
     head = (
-        f"{found['gap_count']} gaps in time; with gaps up to {max_gap:g} h bridged: {found['segments']} segments, "
+        f"{gaps} in time; with gaps up to {max_gap:g} h bridged: {found['segments']} segments, "
         f"the longest {found['longest_segment_hours']:g} h"
     )
     return "\n".join([head, *lines])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -72,7 +72,7 @@ from holdcourse.movement.prices import MovePrices
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
-from holdcourse.units import beside, quantity
+from holdcourse.units import beside, quantity, rate
 
 LEGEND = """\
 saved: less than what was done (as run). Fixed: the best fixed setting in the half of the readings that policies ran in.
@@ -216,13 +216,13 @@ def backtest_log(
             working.tell("learning from all readings", 1.03, 1.05)
             policy = plant_policy(found, as_judged=as_judged, files=[log])
             policy.save(save_policy, limits=limits)
-    more = {"check": check.as_values(), "reading": list(readings.notes)}
+    shown = replace(readings, notes=tuple(in_options(readings.notes, COMMAND)))
+    more = {"check": check.as_values(), "reading": list(shown.notes)}
     data = found.as_values() | more
     saved = []
     if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
-        shown = replace(readings, notes=tuple(in_options(readings.notes, COMMAND)))
         paths = write_report(found, shown, out, check.words, more)
         _draw(check, out)
         data["report"] = str(paths[0])
@@ -232,7 +232,7 @@ def backtest_log(
     title = (
         f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(found.value)}, estimated by a model"
     )
-    _show(found, title, in_options(readings.notes, COMMAND), [*check.words, *_wrong_lines(check, readings)])
+    _show(found, title, shown.notes, [*check.words, *_wrong_lines(check, readings)])
     for words in saved:
         typer.echo(words)
 
@@ -296,18 +296,17 @@ def _price_words(problem: Problem) -> str:
 
 
 def _costs_in(value: Value) -> str:
-    unit = "kWh" if value.kwh is not None else value.unit
-    return f"Costs in {unit}" if unit else "Costs"
+    return f"Costs in {value.total_unit}" if value.total_unit else "Costs"
 
 
-def _show(found: PlantBacktest, title: str, notes: list[str], checked: list[str]) -> None:
+def _show(found: PlantBacktest, title: str, notes: Sequence[str], checked: list[str]) -> None:
     """Print the answer, the table, what was decided about the data, and whether they can be learned from."""
     console = Console()
     console.print(f"{found.conclusion}\n", style="bold", highlight=False, markup=False)
     table = Table("policy", title=title)
     for heading in ("service", "movement", "total", "saved", "95 % interval"):
         table.add_column(heading, justify="right")
-    scale = found.value.kwh or 1.0  # as in the answer and in the report
+    scale = found.value.total  # as in the answer and in the report
     costs = [[scale * cost for cost in (line.service, line.movement, line.total)] for line in found.lines]
     largest = max(abs(cost) for row in costs for cost in row)
     digits = max(4, 3 - math.floor(math.log10(largest))) if 0 < largest < 1 else digits_of(largest)
@@ -339,7 +338,10 @@ def _wrong_lines(check: ModelCheck, readings: Readings) -> list[str]:
 
 
 def _each_round(unit: str, step: float | None) -> str:
-    """Return the unit of what a round costs: a power, held for an hour, is as much energy."""
+    """Return the unit of what a round costs: a power, held for an hour, is as much energy; so is a rate an amount."""
+    paid = rate(unit)
+    if paid is not None and paid[1] == step:
+        return paid[0]
     return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
 
 

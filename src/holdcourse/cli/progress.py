@@ -5,6 +5,7 @@ Work that may take many minutes also says so where nobody sees a bar: a line eve
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from types import TracebackType
@@ -15,10 +16,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 PATIENCE = 2.0  # seconds without a word
 BETWEEN = 30.0  # seconds between two lines, where there is no bar
+MODELS = logging.getLogger("holdcourse.learning")
 
 
 class Working:
     """Shows progress on standard error while a command works; nothing, or lines, where that is no terminal.
+
+    Until then models do not log what their method leaves out, which is for a controller's log: in a result it is part
+    of the model's error.
 
     Parameters
     ----------
@@ -48,6 +53,7 @@ class Working:
         self._lines = lines
         self._began = self._said = time.monotonic()
         self._lock = threading.Lock()
+        self._level = MODELS.level
         self._ended = False
         self._timer = threading.Timer(patience, self._show)
         self._timer.daemon = True
@@ -69,6 +75,7 @@ class Working:
                 self._bar.start()
 
     def __enter__(self) -> Self:
+        MODELS.setLevel(logging.ERROR)
         if self._console.is_terminal:
             self._timer.start()
         return self
@@ -76,6 +83,7 @@ class Working:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        MODELS.setLevel(self._level)
         self._timer.cancel()
         with self._lock:
             self._ended = True

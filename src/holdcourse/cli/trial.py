@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -115,6 +114,17 @@ def plan_command(
         list[str] | None, typer.Option(help="Wind of one site; 'demo' takes the bundled wind.", rich_help_panel=WIND)
     ] = None,
     history: Annotated[list[str] | None, typer.Option(help="Earlier wind of the site.", rich_help_panel=WIND)] = None,
+    lat: Annotated[float | None, typer.Option(help="Latitude of the site.", rich_help_panel=WIND)] = None,
+    lon: Annotated[float | None, typer.Option(help="Longitude of the site.", rich_help_panel=WIND)] = None,
+    surface_height: Annotated[
+        float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=WIND)
+    ] = None,
+    units: Annotated[
+        str | None, typer.Option(help="Unit of speed in a CSV: m/s, km/h, kn, mph.", rich_help_panel=WIND)
+    ] = None,
+    max_missing: Annotated[
+        float, typer.Option(help="Largest share of missing speeds that is accepted.", rich_help_panel=WIND)
+    ] = 0.3,
     movement: Annotated[
         str, typer.Option(help="Cost of moving: paper, physical, kWh per m.", rich_help_panel=WIND)
     ] = "physical",
@@ -200,7 +210,9 @@ def plan_command(
             paths, rehearse, step, against = _plant_paths(believed, hours, loaded, baseline, prices, seed, working)
         else:
             against = ""
-            paths, rehearse, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, working)
+            reading = {"lat": lat, "lon": lon, "surface_height": surface_height, "units": units, "timezone": timezone}
+            reading |= {"time_format": time_format, "header_line": header_line, "max_missing": max_missing}
+            paths, rehearse, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, reading, working)
         found = plan_of(
             paths,
             gain=gain,
@@ -329,12 +341,13 @@ def _wind_paths(
     policy: Policy | None,
     baseline: str | None,
     seed: int,
+    reading: dict[str, Any],
     working: Working,
 ) -> tuple[Paths, Rehearse, float]:
     """Both arms over a site's wind, the trial's rehearsal, and how long a round lasts."""
     demo = wind == ["demo"]
-    data: Any = bundled("test") if demo else wind
     if policy is not None:
+        data = bundled("test") if demo else load(wind, **reading)
         altitude = None if baseline is None else _value(baseline)
         return policy_paths(policy, data, altitude=altitude, seed=seed, progress=working.tell)
     if baseline is not None:
@@ -343,10 +356,9 @@ def _wind_paths(
             "--baseline, or give a policy file"
         )
     if demo and history is None:
-        past = bundled("history")
-        whole = replace(past, time=np.append(past.time, data.time), speed=np.vstack([past.speed, data.speed]))
+        whole = bundled("all")
     else:
-        whole = load([*wind, *(history or [])])
+        whole = load([*wind, *(history or [])], **reading)
     return left_out_paths(whole, Plan(movement=_value(movement), seed=seed), progress=working.tell)
 
 

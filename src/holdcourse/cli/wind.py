@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from holdcourse.cli.arguments import Json, check_out
-from holdcourse.cli.wording import with_options
+from holdcourse.cli.wording import in_options, with_options
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.machines import Machine, machine, machine_names
 
@@ -186,11 +186,12 @@ def wind_map_command(
             progress=lambda done, total: shown.tell(f"block {done} of {total}", done, total),
         )
         data, picture = write_map(found, form), draw_map(found)
+    words = in_options(found.words, typer.main.get_command(app))
     if as_json:
         medians = {name: _median(array) for name, array in found.figures.items()}
-        typer.echo(json.dumps({"map": str(data), "picture": str(picture), "words": found.words, "median": medians}))
+        typer.echo(json.dumps({"map": str(data), "picture": str(picture), "words": words, "median": medians}))
         return
-    for line in found.words:
+    for line in words:
         typer.echo(line)
     typer.echo(f"map: {data}\npicture: {picture}")
 

@@ -14,7 +14,7 @@ from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.movement.grid import Grid
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import MOST_COLUMNS
-from holdcourse.units import MONEY, Price, factor, price, quantity
+from holdcourse.units import MONEY, Price, factor, price, quantity, rate
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def priced_grid(grid: Grid, units: tuple[str, ...], cost_unit: str) -> Grid:
 class MovePrices:
     """Reads prices of moving at a plant that measures power or energy.
 
-    A power becomes an energy by how long it is held, which readings with times tell; money becomes one by what a kWh
-    costs.
+    A power becomes an energy by how long it is held, which readings with times tell, as a rate such as EUR/h becomes an
+    amount of money; money becomes an energy by what a kWh costs.
 
     Parameters
     ----------
@@ -112,6 +112,8 @@ class MovePrices:
     '8.0 kW per K'
     >>> MovePrices("kWh", 1.0, 0.25).of("0,5 EUR per change", "fixed_cost")
     '2.0 kWh per change'
+    >>> MovePrices("EUR/h", 0.25).of("5 EUR/K", "scale")
+    '20.0 EUR/h per K'
     """
 
     def __init__(self, unit: str, step: float | None, kwh_price: float | None = None, option: str = "") -> None:
@@ -120,13 +122,23 @@ class MovePrices:
 
     def of(self, given: Any, what: str) -> Any:
         """Return a price in the unit of what is measured, as text; what is no such price as it is."""
-        kind = quantity(self.unit)
-        if not isinstance(given, str) or kind not in ("energy", "power"):
+        kind, paid = quantity(self.unit), rate(self.unit)
+        if not isinstance(given, str) or (kind not in ("energy", "power") and paid is None):
             return given
         try:
             found = price(_with_per(given), what)
         except InvalidInput:
             return given  # which the problem refuses in its words
+        if paid is not None:
+            if found.unit != paid[0]:
+                return given
+            if self.step is None:
+                raise InvalidInput(
+                    f"{what} is in {found.unit}, but the measurements are in {self.unit}; name the column of the "
+                    "times, which says how long a round lasts, or divide by the length of a round and write it in "
+                    f"{self.unit}"
+                )
+            return self._noted(given, what, found.amount * paid[1] / self.step, self.step, found.per)
         held = 1.0 if kind == "energy" else self.step  # hours that a power is held
         if found.unit in MONEY and (self.option or self.kwh_price):
             if self.kwh_price is None or self.kwh_price <= 0:
@@ -143,6 +155,10 @@ class MovePrices:
             return given
         costs = energy * factor("kWh" if kind == "energy" else "kW", self.unit, what) / held
         at = f" at {self.kwh_price:g} for a kWh" if found.unit in MONEY else ""
-        each = "" if kind == "energy" else f" for the {60 * held:g} min of a round"
+        return self._noted(given, what, costs, None if kind == "energy" else held, found.per, at)
+
+    def _noted(self, given: str, what: str, costs: float, held: float | None, per: str, at: str = "") -> str:
+        """Return a price in the unit of what is measured, and note what it is."""
+        each = "" if held is None else f" for the {60 * held:g} min of a round"
         self.notes.append(f"{what} {given!r} is {costs:.4g} {self.unit}{each}{at}")
-        return f"{costs!r} {self.unit} per {found.per}"
+        return f"{costs!r} {self.unit} per {per}"

@@ -111,6 +111,7 @@ def read_table(
         raise InvalidInput(f"header_line must be 1 or more, got {header_line}")
     if header_line is None and text.lstrip('\ufeff"').startswith("TOA5"):
         header_line = 2  # a logger of Campbell Scientific: above the names is a line on the station
+    separator = None if separator is None else checked_separator(str(separator))
     lines, comments, told = _lines(text, header_line)
     if len(lines) < fewest:
         if header_line is not None:
@@ -166,8 +167,10 @@ def _is_value(cell: str) -> bool:
 def _best(lines: list[tuple[int, str]], label: str, comments: tuple[str, ...]) -> Rows:
     """Split by the separator that fits every line."""
     there = [sign for sign in GUESSED if sign in lines[0][1]]
+    # Of lines below a title; a comma comes last, since it may stand within numbers between other separators.
+    below = next((sign for sign in ";\t|," if sign in lines[-1][1]), ",")
     if not there:
-        return _split(lines, next((sign for sign in GUESSED if sign in lines[-1][1]), ","), label, comments)
+        return _split(lines, below, label, comments)
     found = [_split(lines, sign, label, comments) for sign in there]
     fitting = [one for one in found if one.wrong is None and len(one.header) > 1]
     if len(fitting) > 1:
@@ -176,6 +179,8 @@ def _best(lines: list[tuple[int, str]], label: str, comments: tuple[str, ...]) -
             f"{label}: the cells may be separated by {words}; say which: "
             + ", or ".join(f"separator={SEPARATORS[one.separator]}" for one in fitting)
         )
+    if not fitting and below not in there:
+        return _split(lines, below, label, comments)  # whose error says that the names are further down
     # Where none fits, the error is that of the one that finds most columns.
     return fitting[0] if fitting else max(found, key=lambda one: len(one.header))
 
@@ -257,14 +262,15 @@ def _misfit(
     usual = max(set(lengths), key=lambda length: (lengths.count(length), length == whole)) if lengths else width
     # Separators at the end of lines hold nothing; but where a line has fewer of them, one may be missing elsewhere.
     allowed = {width, max(width, whole), max(width, usual)}
+    first = lengths.index(usual) if rows else 0
+    titled = usual > width and not any(_is_value(cell.strip()) for cell in rows[first])
     for number, row in zip(numbers, rows, strict=True):
         if len(row) in allowed and not any(cell.strip() for cell in row[width:]):
             continue
         told = f"{label}, line {number}: {_count(len(row), 'cell')}, but the header (line {header_line}) names "
         told += _count(width, "column")
-        if len(row) > width and (width == 1 or (width == 2 and separator != ",")):
-            first = numbers[lengths.index(usual)]
-            return InvalidInput(f"{told}; if the names are in another line, give header_line={first}")
+        if len(row) > width and (titled or width == 1 or (width == 2 and separator != ",")):
+            return InvalidInput(f"{told}; if the names are in another line, give header_line={numbers[first]}")
         if len(row) > width and separator == ",":
             return InvalidInput(
                 f"{told}; a decimal comma in a file separated by commas cannot be told apart: export it with "

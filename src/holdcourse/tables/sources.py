@@ -229,7 +229,8 @@ def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
         if beyond >= 0:
             raise InvalidInput(
                 f"{label}, row {number}: {str(row[beyond])[:40]!r} is in column {beyond + 1}, which has no name in "
-                f"row {header_line}; if the names are in another row, give header_line=, otherwise name the column"
+                f"row {header_line}; if the names are in another row, give header_line={number}, otherwise "
+                "name the column"
             )
     padded = [[*row[:width], *[""] * (width - len(row))] for _, row in rows[1:]]
     columns = [list(column) for column in zip(*padded, strict=True)]

@@ -21,7 +21,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 FEWEST_YEARS = 3  # two to say something, one to see whether it held
 FIRST_WEEKS, NEXT_WEEKS, EVERY_WEEKS = 52, 26, 13  # known at the first origin, judged at each, and from one to the next
-TOO_FEW = "As a check of"  # begins the sentence that says so
+TOO_FEW = "too few to say whether it is right"  # what `calibration_words` says of few cases
 ENOUGH = 10  # independent tries, below which a count shows little
 
 
@@ -120,7 +120,7 @@ def calibration_words(found: Sequence[Calibration]) -> list[str]:
     ]
     if said and min(each.apart for each in found) < ENOUGH:
         least = min(found, key=lambda each: each.apart)
-        tries = "one case shows" if least.apart == 1 else f"{least.apart} cases show"
-        what = "the interval of the gain" if least.what == "gain" else "P90"
-        said.append(f"{TOO_FEW} {what}, {tries} neither that it is right nor that it is wrong.")
+        tries = "1 case, which is" if least.apart == 1 else f"{least.apart} cases, which are"
+        what = "The interval of the gain" if least.what == "gain" else "P90"
+        said.append(f"{what} could be checked in only {tries} {TOO_FEW}.")
     return said

@@ -239,7 +239,7 @@ class Table:
 
 def read_piece(file: WindFile, options: Options) -> Piece:
     """Read the wind speed by height from a CSV file."""
-    table = read_table(file)
+    table = read_table(file, options.header_line)
     product, site, stated = stated_in(table.comments)
     units = stated | table.units
     if options.latitude is not None:
@@ -264,10 +264,10 @@ def read_piece(file: WindFile, options: Options) -> Piece:
     return Piece(file.label, layout, times, names, heights, speed, site, (*notes, zone_note))
 
 
-def read_table(file: WindFile) -> Table:
-    """Return the cells by column. The first line that is no comment names the columns."""
+def read_table(file: WindFile, header_line: int | None = None) -> Table:
+    """Return the cells by column. The first line that is no comment names the columns, unless another is given."""
     text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
-    found = tables.read_table(text, file.label)
+    found = tables.read_table(text, file.label, header_line=header_line)
     for name in found.names:
         if is_time(name) or re.fullmatch(r"\d{8,}(?:\.\d*)?", name):  # its neighbours would be taken for heights
             raise InvalidInput(

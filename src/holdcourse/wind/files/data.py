@@ -409,6 +409,7 @@ class Options:
     units: str | None = None
     timezone: str | None = None
     time_format: str | None = None
+    header_line: int | None = None
 
 
 @dataclass(frozen=True)

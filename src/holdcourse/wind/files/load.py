@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import whole_number
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.tables.times import Times, zone_of
 from holdcourse.wind.files import csv_table, era5, windio
@@ -169,6 +170,7 @@ def load(
     units: str | None = None,
     timezone: str | None = None,
     time_format: str | None = None,
+    header_line: int | None = None,
     ceiling: float = 3000.0,
     max_missing: float = 0.3,
 ) -> WindData:
@@ -193,12 +195,14 @@ def load(
         Time zone of the times in a CSV file that does not name it, e.g. "UTC" or "Europe/Oslo".
     time_format
         Format of times in a CSV file, if it is ambiguous, e.g. "%d/%m/%Y %H:%M".
+    header_line
+        Number of the line that names the columns of a CSV file, from 1, if there are others above it, such as a title.
     ceiling
         Largest height in metres above ground; greater heights are left out.
     max_missing
         Largest share of missing speeds; files with more are refused.
     """
-    options = _checked(lat, lon, surface_height, units, timezone, time_format)
+    options = _checked(lat, lon, surface_height, units, timezone, time_format, header_line)
     if not ceiling > 0:
         raise InvalidInput(f"ceiling must be metres above ground, greater than 0, got {ceiling!r}")
     if not 0 <= max_missing <= 1:
@@ -214,6 +218,7 @@ def _checked(
     units: str | None,
     timezone: str | None,
     time_format: str | None,
+    header_line: int | None,
 ) -> Options:
     if (lat is None) != (lon is None):
         raise InvalidInput(f"a site needs both lat and lon, got lat={lat}, lon={lon}")
@@ -226,7 +231,9 @@ def _checked(
     unit = None if units is None else checked_unit(units)
     if timezone is not None:
         zone_of(timezone)  # also where no file turns out to need it
-    return Options(lat, lon, surface_height, unit, timezone, time_format)
+    if header_line is not None:
+        whole_number(header_line, "header_line=", 1)
+    return Options(lat, lon, surface_height, unit, timezone, time_format, header_line)
 
 
 def _pieces(paths: Paths, options: Options, stack: ExitStack) -> list[Piece]:
