@@ -384,6 +384,18 @@ def test_nothing_is_said_to_be_over_while_its_controller_is_not_open(tmp_path):
     assert scene.heard.events == ["raised", "cleared"]
 
 
+def test_a_record_that_breaks_again_is_another_alarm(tmp_path):
+    scene, broken = Scene(tmp_path, repeat=None), [alarm("broken", at="")]
+    for scene.open in (broken, [], broken):
+        scene.step()
+        scene.begin()  # only a restart opens a record again
+        scene.step()
+    first, over, again = scene.heard.notices
+    assert [first.event, over.event, again.event] == ["raised", "cleared", "raised"]
+    assert datetime.fromisoformat(first.at) == datetime.fromisoformat(over.at) < datetime.fromisoformat(again.at)
+    assert first.id != again.id
+
+
 def test_a_damaged_file_of_what_was_said_only_says_it_again(tmp_path, caplog):
     (tmp_path / "notified.json").write_text('{"silences": 3}')
     scene = Scene(tmp_path)

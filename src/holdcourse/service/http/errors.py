@@ -81,6 +81,8 @@ def translated(error: HoldcourseError) -> HttpRefusal:
         logger.warning("refused as not computable", exc_info=error.__cause__)  # in case it is our mistake after all
     elif kind is HoldcourseError:
         logger.error("%s", error)
+    elif kind is errors.DiskFull:
+        logger.error("answered with 507, the disk is full: %s", error)
     return HttpRefusal(status, code, str(error))
 
 
