@@ -246,6 +246,19 @@ def test_acknowledged_over_http_it_is_not_repeated(tmp_path, receiver, quick):
         assert len(receiver.got) == known
 
 
+def test_a_controller_that_the_file_names_and_that_is_not_there_is_in_the_log(tmp_path, receiver, quick, caplog):
+    notify = file_of(tmp_path, receiver.url, 'controllers = ["mill", "kiln", "mil"]\n')
+    with served(tmp_path / "data", notify=notify) as url, Client(url) as client:
+        client.create(id="mill")
+    caplog.clear()
+    with served(tmp_path / "data", notify=notify):
+        pass
+    assert [record.getMessage() for record in caplog.records if "notified" in record.getMessage()] == [
+        "hook is to be notified of alarms of kiln, mil, of which there is no record yet; "
+        "check the names in the file of --notify"
+    ]
+
+
 def test_without_a_file_nobody_is_told_and_it_says_so(client):
     assert client.get("/notifications").json() == {"targets": [], "silences": []}
     answer = client.post("/notifications/test")

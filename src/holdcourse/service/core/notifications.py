@@ -179,6 +179,16 @@ class Notifier:
             self._wake.notify_all()
         self._complain({alarm.controller for alarm in found if alarm.kind == UNTOLD})
 
+    def warn_of_unknown(self, there: set[str]) -> None:
+        """Log which controllers of the file have no record: of a misspelt one nobody would ever be told."""
+        for outbox in self.outboxes.values():
+            unknown = ", ".join(sorted(set(outbox.target.controllers) - there))
+            if unknown:
+                words = (
+                    f"{outbox.target.called} is to be notified of alarms of {unknown}, of which there is no record yet"
+                )
+                logger.warning("%s", f"{words}; check the names in the file of --notify")
+
     def _dated(self, alarm: OpenAlarm, now: float) -> OpenAlarm:
         """Return an alarm with the time at which it was first noticed, which a restart does not change.
 
