@@ -325,6 +325,17 @@ def test_queries_and_paths_are_checked(ready):
         assert "Idempotency-Key" in ready.do("there", "ask", context=0.5, key=key, status=422)["message"]
 
 
+def test_a_question_under_the_key_of_another_says_what_to_do_instead(client, name):
+    client.create(id=name)
+    asked = client.do(name, "ask", key=f"{name}-7", context=0.5)["decision"]
+    changed = "round 0 was asked with context 0.5, and now with context 0.6; "
+    other = client.do(name, "ask", status=409, key=f"{name}-7", context=0.6)
+    assert other["message"] == changed + "tell or skip it before asking something else"
+    client.do(name, "tell", decision=asked, measurement=1.0)
+    other = client.do(name, "ask", status=409, key=f"{name}-7", context=0.6)
+    assert other["message"] == changed + "it is over, so ask for the next round, under a new key"
+
+
 def test_numbers_that_cannot_be_computed_with(client, name):
     client.create(id=name)
     client.round(name, 0.5, 1e30)
