@@ -1,4 +1,4 @@
-"""`python -m holdcourse`: the command line where its script is not on the path, as often on Windows."""
+"""`python -m holdcourse` is the command `holdcourse`, for when the folder of scripts is not on the path."""
 
 from holdcourse.cli import main
 

@@ -40,6 +40,12 @@ WORDING = (
     (r"^must match pattern '\^\[a-z0-9_-\]\{1,64\}\$'$", "must be 1 to 64 small letters, digits, - or _"),
     (r"^must match pattern '\^r\(0\|.*'$", "must be the id of a decision, such as r12"),
     (r"^must match pattern '\^j\[0-9a-f\].*'$", "must be the id of a job, as GET /jobs lists them"),
+    (r"^must match pattern '\^\[!-~\]\{1,200\}\$'$", "must be 1 to 200 letters, digits or signs without spaces"),
+    (r"^Invalid JSON: EOF while parsing a value at line 1 column 0$", "is empty; send a JSON object"),
+    (r"^Invalid JSON: ", "is not valid JSON: "),
+    (r" after validation, not \d+$", ""),
+    (r", unable to parse string as an? \w+$", ""),
+    (r"\b10{30}\b", "1e30"),
     (r"\ba valid (number|string)\b", r"a \1"),
     (r"\ba valid integer\b", "a whole number"),
     (r"\ba valid array\b", "a list"),
@@ -190,7 +196,7 @@ def _name(place: Place) -> str:
 def _got(found: Mapping[str, Any]) -> str:
     if found["type"] in (MISSING, OURS):  # ours name the value themselves
         return ""
-    given = repr(found.get("input"))
+    given = "null" if found.get("input") is None else repr(found["input"])
     return f", got {given if len(given) < 60 else given[:57] + '...'}"
 
 

@@ -350,4 +350,8 @@ def test_a_check_tries_everything_and_writes_nothing(made):
     lines, is_well = checked(bridge.file, bridge.plant, bridge.remote)
     assert not is_well
     assert "  WRONG context load (load): its quality is Bad" in lines
+    bridge.plant.trouble = {"setpoint": "its quality is BadNodeIdUnknown"}
+    lines, is_well = checked(bridge.file, bridge.plant, bridge.remote)
+    assert not is_well, "it could never take control"
+    assert f"  WRONG setpoint ({bridge.file.read_back.address}): its quality is BadNodeIdUnknown" in lines
     assert bridge.plant.writes == []

@@ -667,6 +667,15 @@ def test_the_command_line_exports_rounds(url, remote, tmp_path):
     assert (tmp_path / "r.csv").read_text().startswith("round,decision,epoch")
 
 
+def test_an_export_from_nowhere_says_so_soon(tmp_path):
+    url, began = f"http://127.0.0.1:{free_port()}", time.monotonic()
+    command = [sys.executable, "-m", "holdcourse", "export", url, "mill", str(tmp_path / "r.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "gave up: check the address, and whether the service runs" in done.stderr
+    assert time.monotonic() - began < 30
+
+
 @pytest.mark.parametrize(
     ("told", "words"),
     [

@@ -930,7 +930,11 @@ WRONG_QUESTIONS = [
 @pytest.mark.parametrize("make", [hc.gp_md, hc.cgp_lcb, hc.proximal_lcb, hc.planner, hc.recommended])
 @pytest.mark.parametrize(
     ("first", "then", "message"),
-    [(None, 1.0, "no earlier round had a context"), (1.0, [1.0, 2.0], "a context must be 1 number, got")],
+    [
+        (None, 1.0, "no earlier round had a context"),
+        (1.0, [1.0, 2.0], "1 number, got \\[1.0, 2.0\\]$"),
+        (1.0, None, "got none$"),
+    ],
 )
 def test_what_could_not_be_told_is_not_answered(make, first, then, message):
     """Before the first fit no kernel knows how many numbers a context has; the readings do."""

@@ -206,6 +206,10 @@ def test_one_line_of_a_kind_a_minute(caplog):
             "another one\nwith details 1",
         ]
         caplog.clear()
+        for name in ("mill", "kiln", "mill"):  # each record that cannot be opened is named
+            logger.warning("%s", f"{name} cannot be opened")
+        assert [record.getMessage() for record in caplog.records] == ["mill cannot be opened", "kiln cannot be opened"]
+        caplog.clear()
         for number in range(1000):  # kinds without number must not fill the memory, nor the log
             logger.warning(f"kind {number}")
         assert len(caplog.records) <= server.LOG_KINDS

@@ -138,7 +138,7 @@ def test_stopped_by_a_service_manager_while_somebody_watches(folder):
         assert (code, errors) in ((0, ""), (-15, ""))
 
 
-def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
+def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder, caplog):
     with served(folder) as url, Client(url) as client:
         client.create(id="a")
         client.round("a", 0.5, 1.0)
@@ -163,6 +163,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
                 break
         error = response.json()["error"]
         assert (response.status_code, error["code"]) == (507, "disk_full")
+        assert "507, the disk is full: cannot write to" in caplog.text
         assert "make room" in error["message"]
         assert client.see("a", "state") == before
         # Only the connection that writes can be given room again.

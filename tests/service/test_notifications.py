@@ -246,6 +246,19 @@ def test_acknowledged_over_http_it_is_not_repeated(tmp_path, receiver, quick):
         assert len(receiver.got) == known
 
 
+def test_a_controller_that_the_file_names_and_that_is_not_there_is_in_the_log(tmp_path, receiver, quick, caplog):
+    notify = file_of(tmp_path, receiver.url, 'controllers = ["mill", "kiln", "mil"]\n')
+    with served(tmp_path / "data", notify=notify) as url, Client(url) as client:
+        client.create(id="mill")
+    caplog.clear()
+    with served(tmp_path / "data", notify=notify):
+        pass
+    assert [record.getMessage() for record in caplog.records if "notified" in record.getMessage()] == [
+        "hook is to be notified of alarms of kiln, mil, of which there is no record yet; "
+        "check the names in the file of --notify"
+    ]
+
+
 def test_without_a_file_nobody_is_told_and_it_says_so(client):
     assert client.get("/notifications").json() == {"targets": [], "silences": []}
     answer = client.post("/notifications/test")
@@ -382,6 +395,18 @@ def test_nothing_is_said_to_be_over_while_its_controller_is_not_open(tmp_path):
     scene.unknown = set()
     scene.step()
     assert scene.heard.events == ["raised", "cleared"]
+
+
+def test_a_record_that_breaks_again_is_another_alarm(tmp_path):
+    scene, broken = Scene(tmp_path, repeat=None), [alarm("broken", at="")]
+    for scene.open in (broken, [], broken):
+        scene.step()
+        scene.begin()  # only a restart opens a record again
+        scene.step()
+    first, over, again = scene.heard.notices
+    assert [first.event, over.event, again.event] == ["raised", "cleared", "raised"]
+    assert datetime.fromisoformat(first.at) == datetime.fromisoformat(over.at) < datetime.fromisoformat(again.at)
+    assert first.id != again.id
 
 
 def test_a_damaged_file_of_what_was_said_only_says_it_again(tmp_path, caplog):

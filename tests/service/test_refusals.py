@@ -101,8 +101,9 @@ def ready(url):
         ),
         (
             {"actions": {"codec": {"values": ["a", None]}}},
-            "actions.codec.values.1 must be a number, true or false or a text, got None",
+            "actions.codec.values.1 must be a number, true or false or a text, got null",
         ),
+        ({"actions": []}, "actions must have at least 1 item, got []"),
         ({"unknown": 1}, "unknown is not a field of this request, got 1"),
         ({"limit": {}}, "limit is not a field of this request, got {}; did you mean limits?"),
         (
@@ -129,19 +130,37 @@ def test_a_wrong_config_names_what_is_wrong(ready, change, words):
         ({"context": "seven"}, "context must be a number or a list of numbers, got 'seven'"),
         ({"context": [1, "a"]}, "context.1 must be a number, got 'a'"),
         ({"context": [[1.0]]}, "context.0 must be a number, got [1.0]"),
-        ({"context": 1e40}, "context must be less than or equal to 1000000000000000000000000000000, got 1e+40"),
+        ({"context": 1e40}, "context must be less than or equal to 1e30, got 1e+40"),
         ({"forecast": "x"}, "forecast must be a list of numbers or a list of lists of numbers, got 'x'"),
         ({"forecast": [[1, "a"]]}, "forecast.0.1 must be a number, got 'a'"),
         (
             {"round": 1.5, "allowed": [None]},
-            "allowed.0 must be true or false, got None; round must be a whole number, got 1.5",
+            "allowed.0 must be true or false, got null; round must be a whole number, got 1.5",
         ),
         ({"allowed": [1, 7]}, "allowed=7.0 is not a setting; the nearest are 3, 2, 1"),
+        ({"context": 0.5, "allowed": [True]}, "allowed must be a list of settings or 4 booleans, got 1 boolean"),
+        ({"context": 0.5, "within": [2, 1]}, "within must be the lowest setting and then the highest, got 2 and 1"),
+        ({}, "a context must be 1 number, got none"),
         ({"contxt": 7}, "contxt is not a field of this request, got 7; did you mean context?"),
     ],
 )
 def test_a_wrong_question_is_refused_in_words(ready, body, message):
     assert ready.do("there", "ask", status=422, **body)["message"] == message
+
+
+def test_requests_that_are_no_json_or_no_numbers_are_refused_in_our_words(ready):
+    def message(response):
+        assert response.status_code == 422
+        return response.json()["error"]["message"]
+
+    as_json = {"Content-Type": "application/json"}
+    assert message(ready.post("/controllers", content=b"", headers=as_json)) == "the body is empty; send a JSON object"
+    said = message(ready.post("/controllers", content=b"{'id': 1}", headers=as_json))
+    assert said == "the body is not valid JSON: key must be a string at line 1 column 2"
+    said = message(ready.get("/controllers/there/decisions?after=noon"))
+    assert said == "after must be a whole number, got 'noon' (in the address, after '?')"
+    said = message(ready.post("/controllers/there/ask", json={}, headers={"Idempotency-Key": "two words"}))
+    assert said.startswith("Idempotency-Key must be 1 to 200 letters, digits or signs without spaces, got 'two words'")
 
 
 def test_a_name_of_blanks_is_no_name_and_others_stay_as_people_write_them(client, name):
@@ -304,6 +323,17 @@ def test_queries_and_paths_are_checked(ready):
     assert missing == "name is missing; reason is missing (in the address, after '?')"
     for key in ("two words", "k" * 201):
         assert "Idempotency-Key" in ready.do("there", "ask", context=0.5, key=key, status=422)["message"]
+
+
+def test_a_question_under_the_key_of_another_says_what_to_do_instead(client, name):
+    client.create(id=name)
+    asked = client.do(name, "ask", key=f"{name}-7", context=0.5)["decision"]
+    changed = "round 0 was asked with context 0.5, and now with context 0.6; "
+    other = client.do(name, "ask", status=409, key=f"{name}-7", context=0.6)
+    assert other["message"] == changed + "tell or skip it before asking something else"
+    client.do(name, "tell", decision=asked, measurement=1.0)
+    other = client.do(name, "ask", status=409, key=f"{name}-7", context=0.6)
+    assert other["message"] == changed + "it is over, so ask for the next round, under a new key"
 
 
 def test_numbers_that_cannot_be_computed_with(client, name):

@@ -104,9 +104,9 @@ def test_refusals_are_logged_with_token_address_and_path_once_a_minute(tmp_path,
     assert lines == [
         f"refused 409 conflict: token {token.id} 'control room', from 127.0.0.1, POST '/controllers'",
         f"refused 403 forbidden: token {asker.id} 'scada', from 127.0.0.1, POST '/controllers/a/override'",
-        "refused 401 unauthorised: no token, from 127.0.0.1, GET '/controllers/c0/state'",
+        "refused 401 unauthorised: an unknown token, from 127.0.0.1, GET '/controllers/c0/state'",
         f"refused 403: token {asker.id} 'scada', 4 more since the line before",
-        "refused 401: no token, 6 more since the line before",
+        "refused 401: an unknown token, 6 more since the line before",
     ]
 
 
@@ -116,7 +116,7 @@ def test_the_count_is_said_with_the_next_line(caplog):
     with caplog.at_level(logging.WARNING, "holdcourse.service"):
         for second in (0, 1, 59, 61, 62):
             seconds[0] = float(second)
-            log.add(HttpRefusal(429, "busy", ""), None, "10.0.0.1", "POST", "/x\n" * 100)
+            log.add(HttpRefusal(429, "busy", ""), "no token", "10.0.0.1", "POST", "/x\n" * 100)
     assert len(caplog.messages) == 2
     assert caplog.messages[1].endswith("; 2 more since the line before")
     assert all("\n" not in message for message in caplog.messages)  # nobody writes lines of their own

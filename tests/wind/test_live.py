@@ -325,6 +325,8 @@ def test_the_airspace_is_obeyed(policy, speed):
     ("within", "message"),
     [
         ((500.0, 600.0), "no setting lies between 500 and 600"),
+        ((None, 1.0), "no setting is 1 or less; the settings go from"),
+        ((600.0, 500.0), "the lowest setting and then the highest, got 600 and 500"),
         ((1.0,), "must be the lowest and the highest"),
         ("ab", "must be"),
     ],

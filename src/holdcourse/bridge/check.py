@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from holdcourse.bridge.bridgefile import BridgeFile
-from holdcourse.bridge.plant import Plant, same_setting
+from holdcourse.bridge.plant import Plant, PlantLost, same_setting
 from holdcourse.client.remote import RemoteController
 from holdcourse.errors import HoldcourseError
 from holdcourse.units import lasting
@@ -38,11 +38,16 @@ def checked(file: BridgeFile, plant: Plant, remote: RemoteController) -> tuple[l
         for name, reading in _read(file, plant).items():
             if name in ("heartbeat", "control"):
                 continue
-            point = file.points().get(name)
+            point = file.read_back if name == "setpoint" else file.points().get(name)
             address = "" if point is None else f" ({point.address})"
-            is_needed = name == "measurement" or name.startswith("context ")
+            # Over MQTT a machine need not have said yet which set-point it has taken, nor the switch where it stands.
+            is_needed = file.mqtt is None or name == "measurement" or name.startswith("context ")
             found = f"{reading.value!r}" if not reading.trouble else reading.trouble
             say(not (reading.trouble and is_needed), f"{name}{address}: {found}")
+    except PlantLost as error:
+        say(
+            False, f"the plant: {error}; check the address and the nodes or topics, and whether the plant's server runs"
+        )
     except HoldcourseError as error:
         say(False, f"the plant: {error}")
     finally:

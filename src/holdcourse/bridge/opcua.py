@@ -74,7 +74,7 @@ class OpcUaPlant:
             points = self._file.points()
             self._written = {name: self._client.get_node(points[name].address) for name in WRITTEN if name in points}
             for name, node in self._written.items():
-                kind = line.call(_type(node), f"the type of {name}, {points[name].address},")
+                kind = line.call(_type(node), f"reading the type of {name} ({points[name].address})")
                 self._types[name] = kind
         except BaseException as error:
             line.close()

@@ -22,6 +22,7 @@ Record = Annotated[
 ]
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+EXPORT_PATIENCE_S, EXPORT_TIMEOUT_S = 5.0, 60.0
 
 
 @app.command()
@@ -182,7 +183,8 @@ def export(
 
     Example: [bold]holdcourse export http://127.0.0.1:8000 turbine-1 rounds.csv[/]
     """
-    with hc.connect(url, token) as service:
+    # Whoever waits at a shell would rather know soon that nobody answers; a long table may take its time.
+    with hc.connect(url, token, patience=EXPORT_PATIENCE_S, timeout=EXPORT_TIMEOUT_S) as service:
         try:
             length = service.controller(controller).export(target)
         except hc.errors.ServiceError as error:

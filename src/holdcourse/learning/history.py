@@ -152,6 +152,8 @@ def _wrong_shape(context: Any, vector: Array, dimension: int | None) -> InvalidI
     expected = (
         "a number or a flat list of numbers" if dimension is None else f"{dimension} number{'s' * (dimension != 1)}"
     )
+    if vector.ndim == 1 and dimension is not None:
+        return InvalidInput(f"a context must be {expected}, got {repr(plain(context)) if vector.size else 'none'}")
     return InvalidInput(f"a context must be {expected}, got {plain(context)!r} of shape {vector.shape}")
 
 

@@ -115,9 +115,9 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
         elif mask.size == 0:
             found = []
         else:
-            raise InvalidInput(
-                f"allowed must be a list of settings or {problem.n} booleans, got {mask.dtype} of shape {mask.shape}"
-            )
+            is_list = mask.ndim == 1 and mask.dtype == np.bool_
+            got = f"{mask.size} boolean{'s' * (mask.size != 1)}" if is_list else f"{mask.dtype} of shape {mask.shape}"
+            raise InvalidInput(f"allowed must be a list of settings or {problem.n} booleans, got {got}")
     if not found:
         raise InvalidInput("allowed forbids every setting; allow at least one")
     return tuple(found)

@@ -194,7 +194,7 @@ class FileStorage:
         """What to do about a gap."""
         return (
             f"Bring back {wal_of(self._path).name} from where it was, or restore a backup; to continue without the "
-            f"missing events, run holdcourse accept {self._path}"
+            f'missing events, run holdcourse accept {self._path} --reason "..."'
         )
 
     def begin_writing(self) -> None:

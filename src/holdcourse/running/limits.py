@@ -321,6 +321,8 @@ def settings_within(problem: Problem, within: tuple[float | None, float | None])
         )
     except (TypeError, ValueError):
         raise InvalidInput(f"within must be the lowest and the highest setting, got {plain(within)!r}") from None
+    if low > high:
+        raise InvalidInput(f"within must be the lowest setting and then the highest, got {low:g} and {high:g}")
     if problem.actions.shape[1] != 1:
         raise InvalidInput(
             "within is for settings that are single numbers; give allowed= with those that may be chosen"
@@ -329,9 +331,10 @@ def settings_within(problem: Problem, within: tuple[float | None, float | None])
     slack = ROUNDING * np.abs(values)
     mask: Mask = (values >= low - slack) & (values <= high + slack)
     if not mask.any():
-        raise InvalidInput(
-            f"no setting lies between {low:g} and {high:g}; the settings go from {values.min():g} to {values.max():g}"
-        )
+        where = f"lies between {low:g} and {high:g}"
+        if np.isinf(low) or np.isinf(high):
+            where = f"is {low:g} or more" if np.isinf(high) else f"is {high:g} or less"
+        raise InvalidInput(f"no setting {where}; the settings go from {values.min():g} to {values.max():g}")
     return mask
 
 

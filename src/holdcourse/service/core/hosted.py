@@ -55,7 +55,7 @@ from holdcourse.service.core import configuration, epochs, idempotency, ledger, 
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.ledger import Ledger, plain_value
 from holdcourse.service.core.notices import UNTOLD
-from holdcourse.service.core.records import LocatedEvent, Records
+from holdcourse.service.core.records import LocatedEvent, Records, numbered
 from holdcourse.service.core.refusals import ControllerPutAway, EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven, Profile
 from holdcourse.service.core.status import Clock, Timing, View
@@ -211,9 +211,9 @@ class Hosted:
     ) -> None:
         """Go on in a new record, with other settings, for a reason; `notes` stand at its beginning."""
         if self.records.archived and not without_archived:
-            gone = ", ".join(map(str, self.records.archived))
-            words = f"epochs {gone} were archived, so the new one could not learn from their measurements"
-            remedy = "bring their files back and start again, or send this with ?without_archived=true"
+            gone = numbered(self.records.archived)
+            words = f"{gone} archived, so a new epoch could not learn from what was measured then"
+            remedy = "bring the files back and start again, or send this with ?without_archived=true"
             raise EpochsArchived(f"{words}; {remedy}")
         try:
             with computing():
@@ -260,6 +260,17 @@ class Hosted:
             self.commit(AlarmCleared(UNTOLD))
             return Done({}, [("state", {"cleared": UNTOLD})])
         return Done({}, [])
+
+    def no_decision(self, decision: str) -> Unknown:
+        """Return what is said of a decision that no record here holds."""
+        return Unknown(
+            "decision", decision, f"the next one will be r{self.controller.session.round}{self._out_of_sight()}"
+        )
+
+    def _out_of_sight(self) -> str:
+        """Say which decisions cannot be found, because their records were moved away."""
+        archived = self.records.archived
+        return f"; {numbered(archived)} archived, with all decisions made then" if archived else ""
 
     def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""
@@ -397,7 +408,7 @@ class Hosted:
         if told is None and decision in self.ledger.pending:
             raise self._still_waiting(decision)
         if told is None:
-            raise Unknown("decision", decision, f"the next one will be r{self.controller.session.round}")
+            raise self.no_decision(decision)
         if before is not None:
             idempotency.same_retraction(before.event, decision, reason)
             return Done(records.retract_answer(before.event, told.event), [])
@@ -470,7 +481,9 @@ class Hosted:
         """Return the answer to a round that was decided, with the question that it must be the same as."""
         located = self.records.asked(number)
         if located is None:
-            raise Unknown("round", str(number), f"the next one is {self.controller.session.round}")
+            raise Unknown(
+                "round", str(number), f"the next one is {self.controller.session.round}{self._out_of_sight()}"
+            )
         answer = self._same_decision(located, request, rebuilt)
         if key is not None:  # the key must mean this round from now on, whatever comes
             self.commit(AskRepeated(number, extra=Cause(key=key)))
@@ -481,8 +494,8 @@ class Hosted:
     ) -> dict[str, Any]:
         known = located.epoch == self.epoch or not idempotency.names_settings(request)
         problem = self._problem if known else epochs.recorded_problem(self.records.path(located.epoch))
-        idempotency.check_question(problem, located.event.body, request)
         name = located.event.body.id
+        idempotency.check_question(problem, located.event.body, request, is_pending=name in self.ledger.pending)
         if located.epoch == self.epoch:
             if name in self.answers:
                 return self.answers[name]

@@ -58,18 +58,17 @@ def asked_under(records: Records, key: str) -> LocatedEvent[Ask] | None:
             raise _other_use(key, located.event, _purpose(other), "ask")
 
 
-def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
-    """Raise a conflict unless a decision was asked for with the same question."""
+def check_question(problem: Problem, asked: Ask, request: AskGiven, *, is_pending: bool) -> None:
+    """Raise a conflict unless a decision was asked for with the same question; `is_pending`: nobody has told it yet."""
     number = asked.round
     recorded = {"round": number, **asked.request.describe()}
     given = {"round": number if request.round is None else request.round, **_described(problem, request)}
     if recorded != given:
         then, now = difference(recorded, given)
-        raise Conflict(
-            f"round {number} was asked with {then}, and now with {now}; tell or skip it before asking something else",
-            recorded,
-            given,
-        )
+        remedy = "tell or skip it before asking something else"
+        if not is_pending:
+            remedy = "it is over, so ask for the next round, under a new key"
+        raise Conflict(f"round {number} was asked with {then}, and now with {now}; {remedy}", recorded, given)
 
 
 def same_tell(

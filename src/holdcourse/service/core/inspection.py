@@ -20,8 +20,7 @@ from holdcourse.service.core import configuration, epochs
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value, shown_problem
-from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, rounds_of, row
-from holdcourse.service.core.refusals import Unknown
+from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, numbered, rounds_of, row
 from holdcourse.trials.answer import answer
 from holdcourse.trials.record import read_trial
 from holdcourse.trials.report import to_data
@@ -93,7 +92,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
     """Return why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
     located = hosted.records.asked(int(decision[1:]))
     if located is None:
-        raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
+        raise hosted.no_decision(decision)
     decided, problem = entry(hosted.controller, hosted.records, located)
     settings = hosted.ledger.settings
     found = decided.explain(shown_problem(problem, settings), maximise=settings.maximise)
@@ -307,5 +306,5 @@ def _verdict(ok: bool, events: int, paths: Sequence[Location], message: str) -> 
     there = {number_of(path) for path in paths}
     archived = [number for number in range(1, max(there, default=1)) if number not in there]
     if ok and archived:
-        message += f"; epochs {', '.join(map(str, archived))} are archived and were not checked"
+        message += f"; {numbered(archived)} archived and {'was' if len(archived) == 1 else 'were'} not checked"
     return {"ok": ok, "events": events, "epochs": len(paths), "message": message}

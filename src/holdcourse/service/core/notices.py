@@ -88,6 +88,11 @@ class Target(Protocol):
     """Somebody who is told of alarms."""
 
     @property
+    def controllers(self) -> tuple[str, ...]:
+        """Of which controllers; none are named: of all."""
+        ...
+
+    @property
     def called(self) -> str:
         """What it is called in metrics and messages."""
         ...

@@ -48,7 +48,7 @@ FILE = "notified.json"
 
 @dataclass(frozen=True)
 class OpenAlarm:
-    """An alarm that is open, on one controller."""
+    """An alarm that is open, on one controller; `at` is empty if no record says when it was raised."""
 
     controller: str
     name: str
@@ -166,7 +166,7 @@ class Notifier:
     def look(self) -> None:
         """Put into the queues what is to be said now."""
         now, (found, unknown) = self._wall(), self._open_alarms()
-        alarms = [alarm for alarm in found if alarm.kind != UNTOLD]
+        alarms = [self._dated(alarm, now) for alarm in found if alarm.kind != UNTOLD]
         keys = {alarm.key for alarm in alarms}
         with self._lock:
             for outbox in self.outboxes.values():
@@ -178,6 +178,28 @@ class Notifier:
         with self._wake:
             self._wake.notify_all()
         self._complain({alarm.controller for alarm in found if alarm.kind == UNTOLD})
+
+    def warn_of_unknown(self, there: set[str]) -> None:
+        """Log which controllers of the file have no record: of a misspelt one nobody would ever be told."""
+        for outbox in self.outboxes.values():
+            unknown = ", ".join(sorted(set(outbox.target.controllers) - there))
+            if unknown:
+                words = (
+                    f"{outbox.target.called} is to be notified of alarms of {unknown}, of which there is no record yet"
+                )
+                logger.warning("%s", f"{words}; check the names in the file of --notify")
+
+    def _dated(self, alarm: OpenAlarm, now: float) -> OpenAlarm:
+        """Return an alarm with the time at which it was first noticed, which a restart does not change.
+
+        Else a record that breaks again a year later would have notices with the same ids, which receivers leave out.
+        """
+        if alarm.at:
+            return alarm
+        with self._lock:
+            noticed = (key for outbox in self.outboxes.values() for key in (*outbox.said, *outbox.waiting))
+            since = next((at for controller, kind, at in noticed if (controller, kind) == alarm.key[:2]), None)
+        return replace(alarm, at=since or datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"))
 
     def _consider(self, outbox: Outbox, alarm: OpenAlarm, now: float) -> None:
         said = outbox.said.get(alarm.key)
@@ -420,7 +442,7 @@ def notifier_of(file: NotifyFile, controllers: Controllers) -> Notifier:
             if hosted is None:
                 unknown.add(controller)
                 if slot.broken is not None:
-                    found.append(OpenAlarm(controller, controller, "broken", slot.broken, "the start", False))
+                    found.append(OpenAlarm(controller, controller, "broken", slot.broken, "", False))
             else:
                 state = hosted.view.fixed_part
                 for alarm in state["alarms"]:

@@ -67,6 +67,11 @@ OPEN_EPOCHS = 4  # of those that are over
 LOST_IN = 1e10  # times a sum: to this a double still adds it with six digits
 
 
+def numbered(epochs: Sequence[int]) -> str:
+    """Name epochs, with the verb: `epoch 1 is`, `epochs 1, 2 are`."""
+    return f"epoch{'s' * (len(epochs) != 1)} {', '.join(map(str, epochs))} {'is' if len(epochs) == 1 else 'are'}"
+
+
 @dataclass(frozen=True)
 class LocatedEvent(Generic[BodyKind]):
     """An event and the epoch it belongs to."""

@@ -27,7 +27,7 @@ from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.readings import FIELDS, look
 from holdcourse.service.core.refusals import ClientLeft
 from holdcourse.service.core.requests import MAX_TABLE, Config
-from holdcourse.service.core.tokens import ANYBODY, Keyring, Token
+from holdcourse.service.core.tokens import ANYBODY, EVERYTHING, Keyring, Token
 from holdcourse.service.core.tokens import Scope as TokenScope
 from holdcourse.service.http.errors import HttpRefusal, error_response, log_refusal
 from holdcourse.service.http.server import ARRIVAL, Arrival
@@ -228,8 +228,10 @@ def require_scope(request: Request, scope: TokenScope, controller: str, *, opera
     """Return the token of a request, which must allow this."""
     token = sender(request, operator=operator)
     if not token.may(scope, controller):
-        holds = f"{', '.join(token.scopes) or 'read'} on {', '.join(token.controllers)}"
-        raise HttpRefusal(403, "forbidden", f"this needs a token with {scope} for {controller!r}; this one has {holds}")
+        wanted = "all controllers" if controller == EVERYTHING else repr(controller)
+        seen = "all controllers" if EVERYTHING in token.controllers else ", ".join(token.controllers)
+        holds = f"{', '.join(token.scopes) or 'read'} on {seen}"
+        raise HttpRefusal(403, "forbidden", f"this needs a token with {scope} for {wanted}; this one has {holds}")
     return token
 
 

@@ -64,6 +64,7 @@ def create_app(
             noted(keyring.tokens)
         if notify is not None:
             app.state.notifier = notifier_of(notify, controllers)
+            app.state.notifier.warn_of_unknown(set(store.ids()))
             app.state.notifier.start()
         yield
         if app.state.notifier is not None:

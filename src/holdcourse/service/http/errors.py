@@ -81,6 +81,8 @@ def translated(error: HoldcourseError) -> HttpRefusal:
         logger.warning("refused as not computable", exc_info=error.__cause__)  # in case it is our mistake after all
     elif kind is HoldcourseError:
         logger.error("%s", error)
+    elif kind is errors.DiskFull:
+        logger.error("answered with 507, the disk is full: %s", error)
     return HttpRefusal(status, code, str(error))
 
 
@@ -133,7 +135,12 @@ def log_refusal(request: Request, refusal: HttpRefusal) -> None:
     """Write down who was turned away."""
     log: RefusalLog = request.app.state.refusal_log
     address = "?" if request.client is None else request.client.host
-    log.add(refusal, getattr(request.state, "token", None), address, request.method, request.url.path)
+    token: Token | None = getattr(request.state, "token", None)
+    if token is not None:
+        who = f"token {token.id} {token.name!r}" if token.id else token.name
+    else:  # a revoked token is unknown too: who looks for it must not read that none was sent
+        who = "an unknown token" if request.headers.get("authorization") else "no token"
+    log.add(refusal, who, address, request.method, request.url.path)
 
 
 class RefusalLog:
@@ -144,11 +151,10 @@ class RefusalLog:
         self._lock = Lock()
         self._lines: dict[tuple[int, str], tuple[float, int]] = {}  # when the last one was written, and how many since
 
-    def add(self, refusal: HttpRefusal, token: Token | None, address: str, method: str, path: str) -> None:
-        """Take in a refused request; strangers without a token count as one."""
+    def add(self, refusal: HttpRefusal, who: str, address: str, method: str, path: str) -> None:
+        """Take in a refused request; all strangers count as one."""
         if refusal.status not in LOGGED:
             return
-        who = "no token" if token is None else f"token {token.id} {token.name!r}" if token.id else token.name
         kind = (refusal.status, who)
         with self._lock:
             now = self._clock.monotonic()

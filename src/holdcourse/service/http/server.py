@@ -317,7 +317,10 @@ def within_files(bounds: Bounds) -> Bounds:
 
 
 class OncePerMinute(logging.Filter):
-    """Lets one line of each kind through per minute; a kind is the first line of a message before it is filled in."""
+    """Lets one line of each kind through per minute; a kind is the first line of a message before it is filled in.
+
+    A message that is nothing but what it is filled with, such as why a record cannot be opened, is a kind of its own.
+    """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         super().__init__()
@@ -327,7 +330,8 @@ class OncePerMinute(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to write this one down."""
-        kind = f"{record.name} {str(record.msg).partition(chr(10))[0]}"
+        message = record.getMessage() if record.msg == "%s" else str(record.msg)
+        kind = f"{record.name} {message.partition(chr(10))[0]}"
         now = self._clock()
         if kind not in self._shown and len(self._shown) >= LOG_KINDS:
             self._forget(now)

@@ -56,7 +56,7 @@ function showGone({ message }) {
   link().className = "link off";
   say(link(), "not live");
   banner().className = "banner lost";
-  fill(banner(), h("strong", {}, "Nothing to show. "), `${sentence(message)} `, h("a", { href: "#/" }, "All controllers"));
+  fill(banner(), h("strong", {}, "Nothing to show: "), `${sentence(message)} `, h("a", { href: "#/" }, "All controllers"));
   banner().hidden = false;
 }
 

@@ -20,7 +20,7 @@ const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Mea
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
 /** Whether a trial measures it; what it has measured stands on the controller's own page. */
-const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is running` : "no trial is running");
+const measuring = ({ status, trial }) => h("span", { class: "small" }, status === "broken" ? "–" : trial ? `a trial against ${trial.against} is running` : "no trial is running");
 
 /** What the model believes, in grey: had it acted, where it only watches. */
 function estimated({ estimate, mode }, unit) {
@@ -35,7 +35,8 @@ function estimated({ estimate, mode }, unit) {
 }
 
 /** How many are open; those that somebody has seen do not ask for attention. */
-function alarms({ alarms: open, unseen_alarms: unseen }) {
+function alarms({ status, alarms: open, unseen_alarms: unseen }) {
+  if (status === "broken") return h("span", { class: "bad with-symbol" }, symbol("broken"), "broken"); // no record says more
   if (!open) return "none";
   if (!unseen) return h("span", { class: "small" }, `${plural(open, "alarm")}, seen`);
   return h("span", { class: "bad with-symbol" }, symbol("stale"), plural(unseen, "alarm"));

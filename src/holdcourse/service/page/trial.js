@@ -29,7 +29,7 @@ function dates(began, x) {
 }
 
 function picture(label, ...children) {
-  return s("svg", { class: "trial-picture", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, children);
+  return s("svg", { class: "trial-picture", viewBox: `0 0 ${WIDE} ${HIGH}`, width: WIDE, role: "img", "aria-label": label }, children);
 }
 
 function overTime(found) {
