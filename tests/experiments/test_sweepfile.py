@@ -298,7 +298,7 @@ def test_entry_points(load, monkeypatch):
         (
             'name = "minc-known"',
             'name = "x"\nsource = "own.py:broken"',
-            "returned a int; it must return a holdcourse Policy",
+            "returned 42; it must return a holdcourse Policy",
         ),
         ('name = "minc-known"', 'name = "x"\nsource = "no_such_module:f"', "cannot import 'no_such_module:f'"),
         ('name = "minc-known"', 'name = "cgp-lcb"\noptions = { widht = 1.0 }', "option 'widht' is not known"),
