@@ -39,6 +39,17 @@ class Sure:
         return self.costs[rows] - optimism * self.spread
 
 
+def test_a_fit_to_three_pairs_may_be_sure_of_the_fourth_and_wrong():
+    readings = hc.History([0, 1, 1], [1.0, 1.0, 0.0], [4.0, 2.0, 2.0])
+    fit = hc.fit_kernel(PROBLEM, readings.actions, readings.contexts, readings.measurements, seed=0)
+    mean, std = hc.posterior(PROBLEM, fit.kernel, fit.noise_std, fit.prior_mean, history=readings).predict(0.0)
+    assert mean[0] == pytest.approx(3.96, abs=0.05)
+    assert std[0] == pytest.approx(0.21, abs=0.05)  # the truth is 1
+    careful = hc.gp_md(PROBLEM, history=readings).costs.estimate(0.0)
+    assert careful.mean[0] == pytest.approx(2.3, abs=0.1)
+    assert careful.std[0] == pytest.approx(0.9, abs=0.1)
+
+
 def steps(rule, model, contexts, start=0):
     """Step through contexts; yields the state before and the choice."""
     state = rule.begin(start, 0)

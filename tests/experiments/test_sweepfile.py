@@ -196,6 +196,20 @@ def test_recorded_contexts_come_in_their_order(load, tmp_path):
     assert scene.world.costs(1, [1.0]).tolist() == [10.0, 11.0, 13.0]
 
 
+@pytest.mark.parametrize("key", ["costs", "movement"])
+def test_a_function_that_fails_is_named_with_its_arguments(load, tmp_path, key):
+    (tmp_path / "own.py").write_text("def by_number(one, other):\n    return one[0]\n")
+    text = PLAIN.replace("values = [0.0, 1.0, 3.0]", "grid = { speed = [0, 1, 3] }")
+    named = 'function = "own.py:by_number"'
+    if key == "costs":
+        text, called = text.replace("table = [[0.0, 2.0, 5.0], [4.0, 1.0, 0.0]]", named), r"{'speed': 0.0}, 0.0"
+    else:
+        text, called = text + f"\n[movement]\n{named}\n", r"{'speed': 0.0}, {'speed': 1.0}"
+    expected = rf"own.py:by_number\({called}\) failed: KeyError: 0; an action of a grid is a dictionary of its axes"
+    with pytest.raises(InvalidInput, match=expected):
+        load(text)
+
+
 def test_a_changed_input_file_is_another_configuration(load, tmp_path):
     (tmp_path / "costs.csv").write_text("0,2,5\n4,1,0\n")
     text = PLAIN.replace("table = [[0.0, 2.0, 5.0], [4.0, 1.0, 0.0]]", 'file = "costs.csv"')
@@ -284,7 +298,7 @@ def test_entry_points(load, monkeypatch):
         (
             'name = "minc-known"',
             'name = "x"\nsource = "own.py:broken"',
-            "returned a int; it must return a holdcourse Policy",
+            "returned 42; it must return a holdcourse Policy",
         ),
         ('name = "minc-known"', 'name = "x"\nsource = "no_such_module:f"', "cannot import 'no_such_module:f'"),
         ('name = "minc-known"', 'name = "cgp-lcb"\noptions = { widht = 1.0 }', "option 'widht' is not known"),

@@ -141,9 +141,103 @@ class Lost(Greedy):
         return Choice(replace(choice.state, action=17), choice.probabilities)
 
 
+class Seedless(Greedy):
+    """Forgets the seed when it begins."""
+
+    def begin(self, action, seed, round=0):  # noqa: A002
+        return RuleState(action, round, 0, {})
+
+
+class Reseeding(Greedy):
+    """Forgets the seed in a step."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        return Choice(replace(choice.state, seed=0), choice.probabilities)
+
+
+class Short(Greedy):
+    """Cannot begin in the middle of a run."""
+
+    def begin(self, action, seed):
+        return RuleState(action, 0, seed, {})
+
+
+class Wordless(Greedy):
+    """Begins with the numbers alone."""
+
+    def begin(self, action, seed, round=0):  # noqa: A002
+        return action, round, seed
+
+
+class Immovable(Greedy):
+    """Stays where it was when somebody else moved the machine."""
+
+    def resume(self, state, action):
+        return state
+
+
+class Listing(Greedy):
+    """Keeps a list instead of an array."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        return Choice(replace(choice.state, arrays={"seen": [1.0]}), choice.probabilities)
+
+
+class Vandal(Greedy):
+    """Changes the view that it is given."""
+
+    def step(self, state, view):
+        view.costs[~view.allowed] = 1e9
+        return super().step(state, view)
+
+
+class Curt(Greedy):
+    """States one probability for all actions."""
+
+    def step(self, state, view):
+        return Choice(super().step(state, view).state, np.ones(1))
+
+
+class Contrary(Greedy):
+    """Chooses what it calls impossible."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        likely = np.flatnonzero(view.allowed)[-1]
+        action = int(np.flatnonzero(view.allowed)[0])
+        return Choice(replace(choice.state, action=action), np.eye(self.problem.n)[likely])
+
+
+class Insincere(Greedy):
+    """Says that it draws any action, but always takes the cheapest one."""
+
+    def step(self, state, view):
+        return Choice(super().step(state, view).state, view.allowed / view.allowed.sum())
+
+
+class Silent(Greedy):
+    """Describes itself by nothing."""
+
+    def describe(self):
+        return None
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
+        (Seedless, r"begin was given action 0, round 0 and seed 4, .* it has action 0, round 0 and seed 0"),
+        (Reseeding, "has the seed 0, but must keep the seed of the run, 4"),
+        (Short, r"begin\(action, seed, round\) failed: .* takes 3 positional arguments but 4 were given"),
+        (Wordless, r"begin must return a RuleState, got \(0, 0, 4\)"),
+        (Immovable, "resume was given action 1, round 3 .* it has action 0"),
+        (Listing, "must consist of numpy arrays of numbers, but 'seen' of the state in the Choice is"),
+        (Vandal, r"step changed view.costs; change a copy instead: view.costs.copy\(\)"),
+        (Curt, r"an array of shape \(9,\) that sums to 1, got array\(\[1.\]\)"),
+        (Contrary, "its probabilities say that this action could not be drawn"),
+        (Insincere, r"with 64 seeds the rule chose action \d 64 times, but by its probabilities it would be"),
+        (Silent, "must return a dictionary, such as {'rule': 'Mine'}, got None"),
         (Careless, "step changed 'count' in the state that it was given"),
         (Timeless, "every round draws the same random number"),
         (Bare, "step must return a Choice, got 3 in round 0"),
@@ -177,6 +271,14 @@ def test_a_description_that_varies_is_caught():
 
     with pytest.raises(AssertionError, match="different fingerprints"):
         hc.testing.check_policy(factory, CONTEXTS)
+
+
+def test_a_rule_of_another_problem_is_caught():
+    other = hc.Problem([0.0, 1.0])
+    with pytest.raises(
+        AssertionError, match=r"the rule was made for Problem\(2 actions.* the policy is for Problem\(9"
+    ):
+        hc.testing.check_policy(lambda: hc.Policy("mixed", Greedy(other), KnownCosts(PROBLEM), PROBLEM), CONTEXTS)
 
 
 def test_too_few_contexts():

@@ -331,6 +331,11 @@ class ChangedLaterByRefusal(Broken):
             self.inner.posterior.condition(0, TIMES[-2], 3.0)
 
 
+class SilentRestore(Broken):
+    def restore(self, arrays):
+        super().restore(arrays)
+
+
 class UnspeakableDescription(Broken):
     def describe(self):
         return self.inner.describe() | {"width": np.float32(2.0)}
@@ -381,6 +386,7 @@ class GrowingDescription(Broken):
         (WrongError, r"action -1 must raise InvalidInput, but raised IndexError"),
         (ChangedByRefusal, "was refused, but changed the estimates"),
         (ChangedLaterByRefusal, "wrong input was refused, but changed what came later"),
+        (SilentRestore, "restore must return a model, but returned None; end restore with 'return self'"),
         (UnspeakableDescription, "the description is not JSON"),
         (InfiniteDescription, "the description is not JSON"),
         (PersonalDescription, "two models made alike describe themselves differently"),

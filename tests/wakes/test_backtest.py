@@ -258,6 +258,14 @@ def test_settings_are_taken_by_what_they_add():
 # -- tables and pages --------------------------------------------------------------------------------------------------
 
 
+def test_the_bundled_table_says_how_its_settings_were_chosen_in_todays_words(table):
+    chosen = (
+        "The policies choose from 46 settings, including no steering. These have 99.5 % of the gain that the 89 best"
+    )
+    assert chosen in table.words
+    assert table.n == 46
+
+
 def test_a_table_in_a_file_is_the_same(table, tmp_path):
     table.save(tmp_path / "farm.table")
     again = EnergyTable.load(tmp_path / "farm.table")

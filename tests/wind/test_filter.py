@@ -11,6 +11,7 @@ from scipy.stats import norm
 import holdcourse as hc
 from holdcourse.deciding.planning.lookahead import LEADS, REMEMBERED, Outlook
 from holdcourse.errors import InvalidInput
+from holdcourse.wind.machines import machine
 from holdcourse.wind.physics import paper_curve, table_curve
 from holdcourse.wind.policy.climate import Climate, GeneralWind
 from holdcourse.wind.policy.filter import ExpectedEnergy, expected_power
@@ -68,6 +69,20 @@ def test_expected_power_is_the_integral(curve):
         )[0]
         ours = float(expected_power(curve, np.array(mean), np.array(std)))
         assert ours == pytest.approx(exact, abs=0.012 * float(curve.power(curve.knots).max()))
+
+
+@pytest.mark.parametrize(
+    ("name", "std", "most"),
+    [("textbook", 1.5, 0.02), ("textbook", 5.0, 0.06), ("skysails", 1.5, 0.25), ("v3", 0.3, 0.25)],
+)
+def test_expected_power_where_a_curve_bends_or_ends(name, std, most):
+    curve = machine(name).curve
+    z = np.linspace(-8.0, 8.0, 8001)
+    weights = norm.pdf(z) / norm.pdf(z).sum()
+    means = np.arange(0.0, 30.0, 0.5)
+    exact = curve.power(np.maximum(means[:, None] + std * z, 0.0)) @ weights
+    error = np.abs(expected_power(curve, means, np.full(len(means), std)) - exact).max()
+    assert 0.5 * most < error / curve.power(curve.knots).max() < most
 
 
 def test_expected_power_is_what_samples_make():

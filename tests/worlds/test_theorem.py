@@ -18,6 +18,25 @@ SPACES = {
 SEQUENCES = ("random", "sparse", "adversarial", "alternating")
 
 
+@pytest.mark.parametrize(("cost", "rounds", "bounded"), [(1.0, 1000, False), (0.1, 1000, True), (0.1, 3000, True)])
+def test_movement_is_bounded_only_if_costs_are_small_compared_with_edges(cost, rounds, bounded):
+    tree = hc.frt_tree(hc.Problem([0.0, 1.0, 20.0]), seed=0)
+    q, shown, service, movement = hc.mirror.start(tree, 0), [], 0.0, 0.0
+    for _ in range(rounds):
+        p = hc.mirror.leaf_probabilities(tree, q)
+        costs = np.zeros(3)
+        costs[np.argmax(p[:2])] = cost  # hit where the machine is, among two neighbours
+        q = hc.mirror.descend(tree, q, costs)
+        p_next = hc.mirror.leaf_probabilities(tree, q)
+        service += float(costs @ p_next)
+        movement += hc.coupling.expected_movement(tree, p, p_next)
+        shown.append(costs)
+    optimum = hc.optimal_path(np.array(shown), hc.Problem(metric=tree.distances()), start=0).total
+    assert service <= optimum == 20.5
+    assert (movement < 50) == bounded
+    assert bounded or movement > 0.99 * rounds
+
+
 def mirror_bill(tree, sequence, kind, random):
     """Run mirror descent for 60 rounds; returns costs shown, expected service and expected movement on the tree."""
     q = hc.mirror.start(tree, 0)

@@ -90,7 +90,7 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
     entry = registry.entry_of(name, kind)
     made = entry.maker(kind)(problem, **options)
     if not isinstance(made, Policy):
-        raise InvalidInput(f"{name!r} returned a {type(made).__name__}; it must return a holdcourse Policy")
+        raise InvalidInput(f"{name!r} returned {made!r}; it must return a holdcourse Policy")
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 

@@ -212,7 +212,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "proximal-lcb",
         "Proximal-LCB",
-        "Learns what each setting costs, and chooses the lowest expected sum of cost and move.",
+        "Learns what each setting costs, and chooses the lowest sum of lower bound and move.",
         "measurements",
         {"problem": f"{named}:proximal_lcb"},
         "#cc704c",
@@ -459,7 +459,7 @@ def make(name: str, problem: Any, **options: Any) -> Any:
     entry = entry_of(name, "problem")
     made = entry.maker()(problem, **options)
     if not isinstance(made, Policy):
-        raise InvalidInput(f"policy {name!r} returned a {type(made).__name__}; it must return a holdcourse Policy")
+        raise InvalidInput(f"policy {name!r} returned {made!r}; it must return a holdcourse Policy")
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 

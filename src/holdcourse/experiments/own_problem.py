@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
@@ -59,7 +60,9 @@ class Movement(Frozen):
     metric: Literal["euclidean", "cityblock", "chebyshev"] = "euclidean"
     matrix: tuple[tuple[Number, ...], ...] | None = Field(default=None, description="from row to column")
     file: str | None = Field(default=None, description="CSV with the matrix")
-    function: str | None = Field(default=None, description="'module:name' or 'file.py:name', called (from, to)")
+    function: str | None = Field(
+        default=None, description="'module:name' or 'file.py:name', called (from, to) with two actions"
+    )
     scale: float | tuple[float, ...] = 1.0
     fixed_cost: float = Field(default=0.0, ge=0)
     directed: bool = Field(default=False, description="a move and its reverse may cost differently")
@@ -209,7 +212,7 @@ class OwnWorld(WorldConfig):
         elif movement.function is not None:
             cost, named = registry.load(self.located(movement.function)), Problem(points, labels=actions.labels)
             values = [named.value(action) for action in range(named.n)]
-            metric = [[0.0 if a is b else float(cost(a, b)) for b in values] for a in values]
+            metric = [[0.0 if a is b else _number(movement.function, cost, a, b) for b in values] for a in values]
         if movement.close and not isinstance(metric, str):
             metric = metric_closure(metric)
         scale: Any = movement.scale if isinstance(metric, str) else 1.0
@@ -275,7 +278,7 @@ def _build(config: OwnWorld, run: RunConfig) -> SyntheticWorld:
             [problem.value(action) for action in range(problem.n)],
         )
         seen = [context[0] if len(context) == 1 else tuple(context) for context in contexts.tolist()]
-        table = np.array([[float(cost(value, context)) for value in values] for context in seen])
+        table = np.array([[_number(costs.function, cost, value, context) for value in values] for context in seen])
     else:
         rows: Any = costs.table if costs.file is None else Csv.read(config.base / costs.file).numbers()
         table = np.array(rows, dtype=np.float64)
@@ -295,6 +298,16 @@ def _build(config: OwnWorld, run: RunConfig) -> SyntheticWorld:
     near, alike = (float(np.ptp(axis)) / 4 or 1.0 for axis in (problem.actions, contexts))
     guess = _kernel("rbf", near, alike, max(float(table.var()), 1e-12))
     return SyntheticWorld(problem, contexts, table, 1.0, guess, float(table.mean()), noise_std)
+
+
+def _number(source: str, function: Callable[..., Any], *arguments: Any) -> float:
+    """Return the number that a function of the user's gives; an error names the function and its arguments."""
+    try:
+        return float(function(*arguments))
+    except Exception as error:
+        called = f"{source}({', '.join(repr(argument) for argument in arguments)})"
+        shape = "; an action of a grid is a dictionary of its axes" if isinstance(arguments[0], dict) else ""
+        raise InvalidInput(f"{called} failed: {type(error).__name__}: {error}{shape}") from error
 
 
 def _weighted(world: SyntheticWorld, rho: float) -> SyntheticWorld:

@@ -25,11 +25,11 @@ seed = 0
 
 [actions]                # one of: values, grid, file (CSV), count
 values = [20, 25, 30, 35, 40, 45, 50]    # speeds in Hz
-# grid = { speed = [20, 30, 40, 50], valve = [0.2, 0.6, 1.0] }
+# grid = { speed = [20, 30, 40, 50], valve = [0.2, 0.6, 1.0] }    # functions get {"speed": 20, "valve": 0.2}
 
 [movement]               # what a change costs
 metric = "cityblock"     # or "euclidean", "chebyshev"; or matrix = [[...], ...], file = "moves.csv",
-scale = 0.05             # or function = "my_module:cost" (from, to)
+scale = 0.05             # or function = "my_file.py:move", called move(from, to) with two actions
 fixed_cost = 0.2         # price of every change, however small
 
 [contexts]               # what a policy sees before each decision; one of: values, file (CSV), count
@@ -37,6 +37,7 @@ values = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]    # demand in percent
 process = "daily"        # or "iid", "walk", "blocks", "alternating", "recorded" (in the order given)
 
 [costs]                  # cost of each action in each context; one of: table, file, function, random
+                         # function = "my_file.py:cost" is called cost(action, context)
 noise_std = 0.05         # standard deviation of a measurement
 [costs.random]           # functions drawn at random: how good are policies on problems like this?
 functions = 3

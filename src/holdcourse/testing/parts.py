@@ -183,7 +183,7 @@ class _Trial:
 
     def check_copy(self) -> None:
         model = self.told()
-        twin = model.copy()
+        twin = _a_model(model.copy(), "copy")
         before = self.ask(model)
         self.require_same(self.ask(twin), before, "a copy differs from its original")
         self.tell(twin, self.late)
@@ -203,7 +203,7 @@ class _Trial:
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 raise AssertionError(f"the state must consist of arrays of numbers or text, but {name!r} is {array!r}")
         kept = {name: array.copy() for name, array in saved.items()}
-        resumed = self.factory().restore(saved)
+        resumed = _a_model(self.factory().restore(saved), "restore")
         self.require_same(self.ask(resumed), self.ask(model), "a restored model differs from the one saved")
         for one in (model, resumed):
             self.tell(one, self.late)
@@ -296,6 +296,12 @@ class _Trial:
                         f"{what}: {float(one[action])!r} and {float(other[action])!r} for action {action} in context "
                         f"{context.tolist()}"
                     )
+
+
+def _a_model(returned: Any, method: str) -> Any:
+    if not hasattr(returned, "estimate"):
+        raise AssertionError(f"{method} must return a model, but returned {returned!r}; end restore with 'return self'")
+    return returned
 
 
 def _as_json(model: CostModel) -> str:

@@ -1,8 +1,8 @@
 """What the wind does next, learned from a record: by how much the direction turns, and how the speed changes.
 
 A decision knows the wind of the interval before it. The interval that it decides for has another wind, and how far
-off that is cannot be said by one number: in weak wind the direction wanders by 10 degrees and more in ten minutes, in
-strong wind by 3.
+off that is cannot be said by one number: in weak wind the direction usually wanders by 8 degrees in ten minutes, in
+strong wind by 2.
 So a `Drift` keeps distributions: of the turn of the direction and of the change of speed from one decision to the next,
 by the speed of now and the season. What a season or a speed has seldom seen is filled in from the whole record and
 from the speeds beside it.

@@ -19,7 +19,7 @@ const POLICIES = [
   ["planner", "Learns what each setting costs and which contexts follow which, and plans moves that pay."],
   ["gp-md", "The paper's algorithm: learns what each setting costs and moves with care, by mirror descent on a tree."],
   ["cgp-lcb", "Learns what each setting costs and ignores what moving costs."],
-  ["proximal-lcb", "Learns what each setting costs, and chooses the lowest expected sum of cost and move."],
+  ["proximal-lcb", "Learns what each setting costs, and chooses the lowest sum of lower bound and move."],
   ["stationary", "Stays at the setting where the run begins, for comparison."],
 ];
 
