@@ -121,8 +121,7 @@ def formula(display: str) -> Any:
     def write(translator: Any, node: Any) -> None:
         text = node.astext().replace(r"\log ", r"\log\,")  # the converter forgets the spaces around it
         text = re.sub(r"(?<=[\w)}]) *(?=\\log\b)", r"\\,", text)
-        if "\\\\" in text and "\\begin" not in text:
-            text = rf"\begin{{aligned}}{text}\end{{aligned}}"
+        text = text.replace("{aligned}", "{align*}")  # the name that the converter knows
         mathml = latex2mathml.converter.convert(text, display=display)
         translator.body.append(f'<div class="math">{mathml}</div>' if display == "block" else mathml)
         raise nodes.SkipNode
@@ -231,6 +230,11 @@ def break_addresses(app: Any, pagename: str, templatename: str, context: dict[st
     context["body"] = heading.sub(lambda found: re.sub(r"(?<=[\w}])/", "<wbr>/", found[0]), context.get("body", ""))
 
 
+def introduce_parameters(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """What is said of a parameter or an exception follows a colon, not two hyphens."""
+    context["body"] = re.sub(r"(</strong>(?:</a>)?) -- ", r"\1: ", context.get("body", ""))
+
+
 def of_property(self: Any) -> list[str]:
     """Return what is said of a property.
 
@@ -253,7 +257,8 @@ def find_described(app: Any, env: Any, node: Any, words: Any) -> Any:
         found = [f"holdcourse.{holdcourse._MODULES[name]}"]
     else:
         described = name.partition(".")[0]  # of an attribute: the class says what it is
-        found = [full for full in domain.objects if described[:1].isupper() and full.endswith(f".{described}")]
+        known = {full for full, about in domain.objects.items() if not about.aliased}
+        found = [full for full in known if described[:1].isupper() and full.endswith(f".{described}")]
     if len(found) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, words)
@@ -285,4 +290,5 @@ def setup(app: Any) -> None:
     app.connect("html-page-context", open_pictures)
     app.connect("html-page-context", break_contents)
     app.connect("html-page-context", break_addresses)
+    app.connect("html-page-context", introduce_parameters)
     app.connect("missing-reference", find_described)
