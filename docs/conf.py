@@ -51,6 +51,7 @@ autodoc_type_aliases = {name: name for name in ALIASES}
 python_use_unqualified_type_names = True
 autosummary_generate = False  # the tables of reference/index link to the pages by topic
 napoleon_attr_annotations = False  # types stand in the signature already
+napoleon_use_param = False  # or what is said of several parameters together would be repeated for each of them
 html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "holdcourse"
@@ -90,32 +91,37 @@ def mark_provisional(app: Any, what: str, name: str, described: Any, options: An
 
 
 class Public(SphinxRole):
-    """`name` in a docstring: a link where it is one of ours, and then it must lead somewhere; else plain code."""
+    """`name` in a docstring: a link if it is one of ours, which then must lead somewhere; else plain code.
+
+    Names that look like other classes or modules of ours are links if the reference describes them.
+    """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Make the nodes of one use."""
         words = nodes.literal(self.text, self.text)
+        where: dict[str, Any] = {"refdomain": "py", "reftype": "obj", "refdoc": self.env.docname, "refexplicit": False}
         target = self.text.removeprefix("holdcourse.")
         first = target.partition(".")[0]
-        bare = self.text in holdcourse._MODULES  # then a parameter of that name is meant
-        if first not in holdcourse.__all__ or bare:
+        if self.text in holdcourse._MODULES:  # then a parameter of that name is meant
+            return [words], []
+        if first not in holdcourse.__all__:
+            if re.fullmatch(r"holdcourse(\.\w+)+|[A-Z]\w*[a-z]\w*(\.[a-z_]\w*)?", self.text):
+                return [addnodes.pending_xref("", words, reftarget=self.text, refwarn=False, **where)], []
             return [words], []
         if first in holdcourse._MODULES:  # described where it is
             target = holdcourse._MODULES[first] + target.removeprefix(first)
         else:  # an attribute or method: the class says what it is
             target = first
-        where: dict[str, Any] = {"refdomain": "py", "reftype": "obj", "reftarget": f"holdcourse.{target}"}
-        link = addnodes.pending_xref("", words, refdoc=self.env.docname, refexplicit=False, refwarn=True, **where)
-        return [link], []
+        return [addnodes.pending_xref("", words, reftarget=f"holdcourse.{target}", refwarn=True, **where)], []
 
 
 def formula(display: str) -> Any:
     """What writes a formula as MathML, which browsers show without a script, also offline."""
 
     def write(translator: Any, node: Any) -> None:
-        text = node.astext().replace(r"\log ", r"\log\,")  # the converter forgets the space
-        if "\\\\" in text and "\\begin" not in text:
-            text = rf"\begin{{aligned}}{text}\end{{aligned}}"
+        text = node.astext().replace(r"\log ", r"\log\,")  # the converter forgets the spaces around it
+        text = re.sub(r"(?<=[\w)}]) *(?=\\log\b)", r"\\,", text)
+        text = text.replace("{aligned}", "{align*}")  # the name that the converter knows
         mathml = latex2mathml.converter.convert(text, display=display)
         translator.body.append(f'<div class="math">{mathml}</div>' if display == "block" else mathml)
         raise nodes.SkipNode
@@ -151,7 +157,7 @@ def mark_cells(app: Any, doctree: Any, docname: str) -> None:
     """Mark two kinds of cells for the style sheet, and keep intervals together.
 
     Short cells with a number keep the number and its unit on one line; if a gain has an interval, there is a line for
-    each. Sentences in a table of many columns keep lines that one can read.
+    each. Sentences in a table of several columns keep lines that one can read.
     """
     for table in doctree.findall(nodes.tgroup):
         for cell in table.findall(nodes.entry):
@@ -162,8 +168,8 @@ def mark_cells(app: Any, doctree: Any, docname: str) -> None:
                     text.parent.replace(text, nodes.Text(kept))
             elif len(words) <= 14 and re.search(r"\d", words):
                 cell["classes"].append("figure")
-            elif len(words) >= 50 and table["cols"] >= 4:
-                cell["classes"].append("words")
+            elif len(words) >= 50 and table["cols"] >= 3:
+                cell["classes"].append("words" if table["cols"] >= 4 else "phrase")
 
 
 def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -218,6 +224,17 @@ def keep_options(app: Any, pagename: str, templatename: str, context: dict[str, 
     context["body"] = re.sub(r'<span class="pre">(?=[^<]{1,28}</span>)(?=[^<]*-)', '<span class="pre whole">', body)
 
 
+def break_addresses(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A heading that is an address breaks before its slashes, not within a word."""
+    heading = re.compile(r"(?<=<h3>)[A-Z]+ /[^<]*")
+    context["body"] = heading.sub(lambda found: re.sub(r"(?<=[\w}])/", "<wbr>/", found[0]), context.get("body", ""))
+
+
+def introduce_parameters(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """What is said of a parameter or an exception follows a colon, not two hyphens."""
+    context["body"] = re.sub(r"(</strong>(?:</a>)?) -- ", r"\1: ", context.get("body", ""))
+
+
 def of_property(self: Any) -> list[str]:
     """Return what is said of a property.
 
@@ -227,13 +244,24 @@ def of_property(self: Any) -> list[str]:
     return re.sub(r"^(\w+)\n-+$", r".. rubric:: \1\n", text, flags=re.MULTILINE).split("\n")
 
 
-def module_link(app: Any, env: Any, node: Any, words: Any) -> Any:
-    """A module that the package exports, such as `hc.rules`: the link leads to where its names are described."""
-    name = node.get("reftarget", "").removeprefix("holdcourse.")
-    if node.get("refdomain") != "py" or name not in holdcourse._MODULES:
+def find_described(app: Any, env: Any, node: Any, words: Any) -> Any:
+    """Find what a name that is not spelled in full leads to.
+
+    A module that the package exports, such as `hc.rules`, leads to where its names are described. A class such as
+    `Learning` leads to its description if there is only one class of that name.
+    """
+    if node.get("refdomain") != "py":
         return None
-    target = f"holdcourse.{holdcourse._MODULES[name]}"
-    return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, words)
+    domain, name = env.domains["py"], node.get("reftarget", "").removeprefix("holdcourse.")
+    if name in holdcourse._MODULES:
+        found = [f"holdcourse.{holdcourse._MODULES[name]}"]
+    else:
+        described = name.partition(".")[0]  # of an attribute: the class says what it is
+        known = {full for full, about in domain.objects.items() if not about.aliased}
+        found = [full for full in known if described[:1].isupper() and full.endswith(f".{described}")]
+    if len(found) != 1:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, words)
 
 
 def break_contents(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -261,4 +289,6 @@ def setup(app: Any) -> None:
     app.connect("html-page-context", wrap_sentences)
     app.connect("html-page-context", open_pictures)
     app.connect("html-page-context", break_contents)
-    app.connect("missing-reference", module_link)
+    app.connect("html-page-context", break_addresses)
+    app.connect("html-page-context", introduce_parameters)
+    app.connect("missing-reference", find_described)

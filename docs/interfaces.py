@@ -110,6 +110,14 @@ def anchor(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
+def contents(content: dict[str, Any]) -> str:
+    """Return what a body or an answer is, each type once with the media types that it may have."""
+    media: dict[str, list[str]] = {}
+    for kind, body in content.items():
+        media.setdefault(type_of(body.get("schema", {})), []).append(f"`{kind}`")
+    return ", or ".join(f"{what} ({', '.join(kinds)})" for what, kinds in media.items())
+
+
 def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
     """Yield the section of one method at one address."""
     yield f"### {METHODS[method]} {path}"
@@ -123,14 +131,11 @@ def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
                 for one in given
             ],
         )
-    for kind, body in about.get("requestBody", {}).get("content", {}).items():
-        yield f"The body: {type_of(body.get('schema', {}))} (`{kind}`)."
+    if "requestBody" in about:
+        yield f"The body: {contents(about['requestBody']['content'])}."
     for status, answer in about["responses"].items():
         if status.startswith("2"):
-            kinds = [
-                f"{type_of(body.get('schema', {}))} (`{kind}`)" for kind, body in answer.get("content", {}).items()
-            ]
-            yield f"The answer, {status}: {', or '.join(kinds) or 'nothing'}."
+            yield f"The answer, {status}: {contents(answer.get('content', {})) or 'nothing'}."
     refused = [status for status in about["responses"] if not status.startswith("2")]
     if refused:
         yield f"May be refused with {', '.join(refused)}."
