@@ -99,7 +99,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         manifest = json.loads(members.pop(MANIFEST))
         found, expected = int(manifest["holdcourse_format"]), dict(manifest["sha256"])
     except Exception as error:  # what zipfile raises on damaged bytes is not documented, and there are many kinds
-        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
+        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error!s:.80}") from None
     if found != FORMAT:
         age = "which is newer than" if found > FORMAT else "which is no longer read by"
         raise InvalidInput(
@@ -116,7 +116,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         state = dict(json.loads(members.pop(STATE)))
         return state, {name.removesuffix(".npy"): _array(part, name) for name, part in members.items()}
     except (ValueError, TypeError, RecursionError) as error:  # with right checksums: not written by us
-        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
+        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error!s:.80}") from None
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:

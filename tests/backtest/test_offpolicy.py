@@ -81,7 +81,7 @@ def test_it_is_refused_where_nothing_was_drawn_or_hardly_ever_what_the_other_wou
     assert "would hardly ever have drawn" in too_little_overlap(drawn, half, second)
     once = np.repeat([0, 1], 100)  # two long visits
     coin = np.full((200, 2), 0.5)
-    assert "counts like 1 separate visits" in too_little_overlap(once, coin, second)
+    assert "counts like 1 separate visit to its choices" in too_little_overlap(once, coin, second)
     rarely = np.tile([0.9, 0.1], (1000, 1))
     often = np.tile([1, 0], 500)
     assert "times as often as the probabilities predict" in too_little_overlap(

@@ -327,7 +327,11 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
             {},
             "contains names .*give fixed_cost=, what every change costs, or matrix=",
         ),
-        (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few, because policies run in one half"),
+        (
+            lambda text: "\n".join(text.splitlines()[:31]),
+            {},
+            "and are judged by the other; got 30",
+        ),
         (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
         (
             lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),

@@ -347,7 +347,7 @@ PAST = [(0, 0.1, 1.0), (1, 0.2, 2.0), (2, 0.3, 0.5)]
         (POLICY, PAST, {"within": {"x": (0.0, 1.0)}}, "not an axis that can be refined"),
         (POLICY, [(9, 0.1, 1.0)], {}, "belongs to action 9"),
         (hc.minc_known(LINE), PAST, {}, "cannot estimate the costs of other settings"),
-        (hc.gp_md(LINE), PAST[:2], {}, "measurements are too few"),
+        (hc.gp_md(LINE), PAST[:2], {}, "cannot be estimated from 2 measurements"),
         (hc.gp_md(LINE, kernel=hc.Kernel(np.eye(6))), PAST, {}, "as a matrix"),
         (hc.gp_md(LINE, kernel=KERNEL, prior_mean=np.ones(6)), PAST, {}, "a number for each setting"),
         (hc.gp_md(LINE, kernel=KERNEL, method="flat", context_bounds=(0, 1), forgetting=0.9), PAST, {}, "fade"),

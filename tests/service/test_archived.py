@@ -49,7 +49,7 @@ def test_the_epoch_after_an_archived_one_does_not_overwrite_the_live_one(folder,
         assert (state["epoch"], state["round"], state["archived_epochs"]) == (3, 6, [1])
         error = client.change("a", limits={"min_dwell": 9}, status=409)
         assert error["code"] == "archived"
-        assert "epochs 1 were archived" in error["message"]
+        assert "epoch 1 was archived, so the new one could not learn from its measurements" in error["message"]
         response = client.patch("/controllers/a?without_archived=true", json={"limits": {"min_dwell": 9}})
         assert (response.status_code, response.json()["epoch"], response.json()["round"]) == (200, 4, 6)
         assert client.do("a", "ask", context=0.5)["epoch"] == 4
@@ -62,7 +62,7 @@ def test_the_epoch_after_an_archived_one_does_not_overwrite_the_live_one(folder,
         ]
         found = client.see("a", "verify", full=True)
         assert (found["ok"], found["epochs"]) == (True, 3)
-        assert "epochs 1 are archived and were not checked" in found["message"]
+        assert "epoch 1 is archived and was not checked" in found["message"]
         assert client.see("a", "explain/r3")["decision"] == "r3"
         client.see("a", "explain/r0", status=404)
         assert "archived" in client.see("a", "config", history=True, status=422)["message"]

@@ -472,7 +472,10 @@ def test_rows_that_have_one_time_and_several_winds_are_refused(tmp_path: Path, h
     if "day" not in header:
         assert (load(written(tmp_path, same)).speed == 5).all()
     if "height" in header:
-        assert "10 rows with the time and height of an earlier row were dropped" in load(written(tmp_path, same)).notes
+        assert (
+            "10 rows were dropped, because time and height are those of an earlier row"
+            in load(written(tmp_path, same)).notes
+        )
 
 
 @pytest.mark.parametrize("code", ["-999.0", "-9999.9", "999.0", "-99.99", "99.9"])

@@ -36,6 +36,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.errors import counted
+
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
@@ -144,8 +146,8 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
     trial = "To find out what it would cost, run a trial of the two"
     if t < FEWEST_ROUNDS:
         return (
-            f"only {t} rounds were drawn at random, ran as drawn and were measured; {FEWEST_ROUNDS} are needed. "
-            "Record for longer"
+            f"an estimate needs {FEWEST_ROUNDS} rounds that were drawn at random, ran as drawn and were measured, and "
+            f"the record has {t}. Record for longer"
         )
     certain = float((probable.max(axis=1) > CERTAIN).mean())
     if certain > MOST_CERTAIN:
@@ -166,8 +168,8 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
     if visits < FEWEST:
         return (
             "the recorded settings agree too rarely with those that the other policy would have chosen: the record "
-            f"counts like {visits:.0f} separate visits to its choices, and {FEWEST:.0f} are needed. Record for longer, "
-            "or run a trial of the two"
+            f"counts like {counted(round(visits), 'separate visit')} to its choices, and {FEWEST:.0f} are needed. "
+            "Record for longer, or run a trial of the two"
         )
     if not WEIGHED[0] <= weights.mean() <= WEIGHED[1]:
         return (

@@ -353,8 +353,8 @@ def backtest_plant(
     if len(readings) < FEWEST_ROWS:
         LoggedWorld.check(problem, readings, rho)  # what is wrong with them otherwise comes first
         raise InvalidInput(
-            f"{len(readings)} rows are too few, because policies run in one half of them and are judged by the other; "
-            f"give {FEWEST_ROWS} or more"
+            f"a backtest needs {FEWEST_ROWS} rows or more, because policies run in one half of them and are judged by "
+            f"the other; got {len(readings)}"
         )
     blocks = blocks_of(len(readings), step_hours)
     acting = blocks % 2 == 0

@@ -35,7 +35,7 @@ from holdcourse.cli.arguments import (
 )
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import in_options
-from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
+from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra, counted
 from holdcourse.tables.sources import read_file
 from holdcourse.wind.files.awesio import read_awesio
 from holdcourse.wind.files.csv_table import tidy_columns, wide_columns
@@ -225,16 +225,18 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         typer.echo(json.dumps(values))
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(found.label)}[/]: {found.rows} rows, {len(found.columns)} columns")
+    console.print(
+        f"[bold]{escape(found.label)}[/]: {counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}"
+    )
     if found.start is not None and found.step_hours is not None:
         console.print(f"{found.start} to {found.end}, every {_duration(found.step_hours)}")
         shown = [f"  {gap}" for gap in found.gaps]
         more = found.gap_count - len(shown)
         shown += [f"  and {more} more"] if more > 0 else []
-        head = f"{found.gap_count or 'no'} gap{'' if found.gap_count == 1 else 's'} in time"
+        head = f"{counted(found.gap_count, 'gap') if found.gap_count else 'no gaps'} in time"
         console.print("\n".join([head, *shown]))
         if found.repeated:
-            console.print(f"{_rows(found.repeated)} the same time as another row")
+            console.print(f"{counted(found.repeated, 'row has', 'rows have')} the same time as another row")
         if not found.ordered:
             console.print("rows are not in order of time; --time sorts them")
     table = Table()
@@ -283,10 +285,6 @@ def _like_wind(names: Sequence[str]) -> bool:
     return any("wind" in name.lower() for name in names) or max(series.values(), default=0) > 1
 
 
-def _rows(number: int) -> str:
-    return "1 row has" if number == 1 else f"{number} rows have"
-
-
 def _duration(hours: float) -> str:
     return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
 
@@ -299,7 +297,7 @@ def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
     console = Console(highlight=False)
     step = found["step_hours"]
     console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")
-    console.print(f"{found['start']} to {found['end']}, {found['times']} times, every {_duration(step)}")
+    console.print(f"{found['start']} to {found['end']}, {counted(found['times'], 'time')}, every {_duration(step)}")
     console.print(_gap_lines(found, max_gap))
     table = Table()
     for name in ("height (m)", "min", "mean", "max (m/s)", "missing"):
@@ -328,7 +326,7 @@ def _gap_lines(found: dict[str, Any], max_gap: float) -> str:
     more = found["gap_count"] - len(lines)
     lines += [f"  and {more} more"] if more > 0 else []
     head = (
-        f"{found['gap_count']} gaps in time; with gaps up to {max_gap:g} h bridged: {found['segments']} segments, "
-        f"the longest {found['longest_segment_hours']:g} h"
+        f"{counted(found['gap_count'], 'gap')} in time; with gaps up to {max_gap:g} h bridged: "
+        f"{counted(found['segments'], 'segment')}, the longest {found['longest_segment_hours']:g} h"
     )
     return "\n".join([head, *lines])

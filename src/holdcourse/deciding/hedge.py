@@ -40,7 +40,7 @@ from holdcourse.deciding.rules import (
     resumed,
     states_within,
 )
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import (
     Calibration,
     CostModel,
@@ -104,7 +104,7 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
                 "measurements; give maximise=True to all or to none"
             )
     if not 0.5 <= patience < np.inf:
-        raise InvalidInput(f"patience must be at least 1/2, got {plain(patience)!r}")
+        raise InvalidInput(f"patience must be at least 1/2, got {shown(patience)}")
     name = f"hedged({', '.join(policy.name for policy in policies)})"
     made_by = ("hedged", {"policies": tuple(policies), "patience": float(patience)})
     maker, panel = HedgedMaker(tuple(policies), float(patience)), Panel([p.costs for p in policies])

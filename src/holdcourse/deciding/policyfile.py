@@ -29,7 +29,7 @@ import numpy as np
 from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, plain
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, shown
 from holdcourse.learning.costs import CostModel
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread, versions
@@ -245,7 +245,7 @@ class PolicyFile:
         """Make the policy; `trust` names the import paths whose code may be run, as in `load_policy`."""
         trusted = (trust,) if isinstance(trust, str) else trust
         if not (isinstance(trusted, Collection) and all(isinstance(path, str) for path in trusted)):
-            raise InvalidInput(f"trust must name import paths, such as trust='mine.py:mine', got {plain(trust)!r}")
+            raise InvalidInput(f"trust must name import paths, such as trust='mine.py:mine', got {shown(trust)}")
         try:
             made = recipe.make(self.recipe, tuple(trusted))
             ours = self.recipe["policy"] in registry.TABLE and not self.code

@@ -31,7 +31,7 @@ from holdcourse.checks import whole_number
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Trust
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import History
 from holdcourse.running.decision import Entry
 from holdcourse.running.events import (
@@ -225,7 +225,7 @@ def history(path: str | Location, *, member: int | None = None) -> History:
             return History.from_triples(_member_measured(log, log.about.identity.members.count, member))
         if member is not None:
             raise InvalidInput(
-                f"{log.path} is the record of one controller, so it has no member {plain(member)!r}; leave member out"
+                f"{log.path} is the record of one controller, so it has no member {shown(member)}; leave member out"
             )
         gone = {event.body.id for event in log.retractions()}
         asked: dict[str, Ask] = {}

@@ -25,7 +25,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -268,6 +268,11 @@ def number_of(path: Location) -> int:
 def epoch_name(number: int) -> str:
     """Return the name of the file of an epoch."""
     return f"epoch-{number:04d}.db"
+
+
+def epochs_in_words(numbers: Sequence[int]) -> str:
+    """Return epochs as a message names them: epoch 1; epochs 1, 2."""
+    return f"epoch{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"
 
 
 def _remove(path: Path) -> None:

@@ -17,7 +17,7 @@ from holdcourse.running.events import Ask, FleetAsk
 from holdcourse.running.log import Log
 from holdcourse.running.storage import Location
 from holdcourse.service.core import configuration, epochs
-from holdcourse.service.core.data_folder import number_of
+from holdcourse.service.core.data_folder import epochs_in_words, number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value, shown_problem
 from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, rounds_of, row
@@ -208,8 +208,9 @@ def verified(
                 return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
     except HoldcourseError as error:
         return _verdict(False, events, paths, str(error))
-    words = f"every event is as it was written, and all {decisions} decisions come out the same when repeated"
-    return _verdict(True, events, paths, words)
+    come = "its decision comes" if decisions == 1 else f"all {decisions:,} decisions come"
+    same = f"{come} out the same when repeated" if decisions else "there is no decision to repeat yet"
+    return _verdict(True, events, paths, f"every event is as it was written, and {same}")
 
 
 def trial(paths: Sequence[Location]) -> dict[str, Any] | None:
@@ -307,5 +308,6 @@ def _verdict(ok: bool, events: int, paths: Sequence[Location], message: str) -> 
     there = {number_of(path) for path in paths}
     archived = [number for number in range(1, max(there, default=1)) if number not in there]
     if ok and archived:
-        message += f"; epochs {', '.join(map(str, archived))} are archived and were not checked"
+        are, were = ("is", "was") if len(archived) == 1 else ("are", "were")
+        message += f"; {epochs_in_words(archived)} {are} archived and {were} not checked"
     return {"ok": ok, "events": events, "epochs": len(paths), "message": message}
