@@ -152,7 +152,7 @@ def test_what_is_no_kernel_is_refused(arguments, message):
 def test_wrong_numbers_of_axes_are_named():
     with pytest.raises(InvalidInput, match="or 2, one for each axis of the actions, got 3"):
         Kernel(RBF([1.0, 2.0, 3.0])).action_covariance(GRID)
-    with pytest.raises(InvalidInput, match="action_scale has 3"):
+    with pytest.raises(InvalidInput, match=r"action_scale must be one number, or 2, .* got 3"):
         Kernel(RBF(1.0), action_scale=[1, 2, 3]).action_covariance(GRID)
     with pytest.raises(InvalidInput, match="4 actions"):
         Kernel(np.eye(4)).action_covariance(GRID)
