@@ -244,7 +244,7 @@ def test_readings_off_by_orders_of_magnitude_are_left_out_and_named(tmp_path, ca
     )
     kept = answered(path, capsys, keep_all=True)
     assert "Readings that are off by orders of magnitude: 2 (" in kept
-    assert "In odd.csv, the values that look wrong are in line 32, 132." in kept
+    assert "In odd.csv, the values that look wrong are in lines 32, 132." in kept
 
 
 def test_costs_on_a_high_level_are_learned_as_well(tmp_path):
@@ -476,5 +476,5 @@ def test_a_problem_of_ones_own_may_have_more_settings_in_any_order():
     )
     swapped = Problem(None, 1.0 - np.eye(3), labels=["s8", "s7", "s6"])
     assert [swapped.value(action) for action in named.about(swapped).actions] == [f"s{k:g}" for k in setting]
-    with pytest.raises(InvalidInput, match=r"readings: column 'setting'=8.0 is not a setting; the nearest"):
+    with pytest.raises(InvalidInput, match=r"readings, column 'setting': setting=8.0 is not a setting; the nearest"):
         backtest_plant(Problem([6.0, 7.0]), readings, ("cgp-lcb",))

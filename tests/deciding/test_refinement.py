@@ -344,7 +344,7 @@ PAST = [(0, 0.1, 1.0), (1, 0.2, 2.0), (2, 0.3, 0.5)]
         (POLICY, PAST, {"rounds": -1}, "rounds must be above 0"),
         (POLICY, PAST, {"within": (0.5, 0.1)}, "lower one first"),
         (POLICY, PAST, {"within": 0.5}, "lower one first"),
-        (POLICY, PAST, {"within": {"x": (0.0, 1.0)}}, "not an axis that can be refined"),
+        (POLICY, PAST, {"within": {"x": (0.0, 1.0)}}, "the axis has no name; give two numbers"),
         (POLICY, [(9, 0.1, 1.0)], {}, "belongs to action 9"),
         (hc.minc_known(LINE), PAST, {}, "cannot estimate the costs of other settings"),
         (hc.gp_md(LINE), PAST[:2], {}, "cannot be estimated from 2 measurements"),

@@ -128,7 +128,7 @@ def test_the_history_of_a_fleet_is_that_of_a_member(policy, tmp_path):
             assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected[k]
     with pytest.raises(InvalidInput, match=rf"fleet of {COUNT} members.*history\(path, member=0\), up to member=5"):
         hc.audit.history(path)
-    for wrong, said in ((COUNT, "there is no member 6"), (-1, "member"), (0.5, "member")):
+    for wrong, said in ((COUNT, "has no member 6; its members are 0 to 5"), (-1, "member"), (0.5, "member")):
         with pytest.raises(InvalidInput, match=said):
             hc.audit.history(path, member=wrong)
 

@@ -174,7 +174,10 @@ class Readings:
     def about(self, problem: Problem) -> History:
         """Return the rows in the actions of a problem, which may have more settings than ran, and in another order."""
         values = self.values if isinstance(self.values, list) else self.values.tolist()
-        places = [index_of(problem, value, f"readings: column {self.action!r}") for value in values]
+        try:
+            places = [index_of(problem, value, "setting") for value in values]
+        except InvalidInput as error:
+            raise InvalidInput(f"readings, column {self.action!r}: {error}") from None
         actions = np.array(places, dtype=np.int64)[self.history.actions]
         return History(actions, self.history.contexts, self.history.measurements)
 

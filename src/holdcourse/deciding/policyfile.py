@@ -98,7 +98,9 @@ class Evidence:
             )
         for name, value in data.items():
             if not isinstance(value, expected.get(name, str)):
-                raise DamagedFile(f"{where} is damaged: {name} of its evidence is {value!r}; save the policy again")
+                raise DamagedFile(
+                    f"{where} is damaged: its evidence has {shown(value)} as {name}; save the policy again"
+                )
         figures = [each for each in data["figures"].values() if each is not None]
         sums = all(isinstance(each, str) for each in data["files"].values())
         if not (sums and all(isinstance(each, str | int | float) for each in figures)):

@@ -290,13 +290,16 @@ def _ranges(within: Any, axes: list[ContinuousAxis]) -> dict[str, tuple[float, f
             )
         within = {"": within}
     unknown = [name for name in within if name not in names]
+    if unknown and names == [""]:
+        raise InvalidInput(f"within names {unknown[0]!r}, but the axis has no name; give two numbers, such as (0, 1)")
     if unknown:
         raise InvalidInput(
             f"within names {unknown[0]!r}, which is not an axis that can be refined; those axes are {names}"
         )
     for name, each in within.items():
         if not (np.shape(each) == (2,) and all(is_finite(end) for end in each) and each[0] < each[1]):
-            raise InvalidInput(f"within must be two numbers, the lower one first, got {shown(each)} for {name!r}")
+            of = f" for {name!r}" if name else ""
+            raise InvalidInput(f"within must be two numbers, the lower one first, got {shown(each)}{of}")
     return {name: (float(low), float(high)) for name, (low, high) in within.items()}
 
 

@@ -144,8 +144,8 @@ class Belief:
         """Compare all settings of a finer problem with the old ones, of which `places` says where they are in it."""
         if problem.n > MATRIX_ACTIONS:
             raise TooLarge(
-                f"{problem.n} settings would have to be compared, but at most {MATRIX_ACTIONS} can be; give within= to "
-                "say where to refine, or allow a larger loss"
+                f"{problem.n:,} settings would have to be compared, but at most {MATRIX_ACTIONS:,} can be; give "
+                "within= to say where to refine, or allow a larger loss"
             )
         from scipy.linalg import cho_factor, cho_solve, solve_triangular
 

@@ -66,7 +66,7 @@ class Knobs(Problem):
             )
         if sum(group.n for group in self.groups) > MOST_ENTRIES:
             raise TooLarge(
-                f"the groups have {sum(g.n for g in self.groups)} settings in all, but at most {MOST_ENTRIES} fit; "
+                f"the groups have {sum(g.n for g in self.groups):,} settings in all, but at most {MOST_ENTRIES:,} fit; "
                 "make smaller groups, or give fewer values"
             )
         self.metric_name, self.directed, self.has_coordinates = KNOBS, False, True
@@ -333,8 +333,8 @@ def knobs(
         count = math.prod(len(found[name].values) for name in names)
         if count > MOST_IN_GROUP:
             raise TooLarge(
-                f"the group {', '.join(names)} has {said(count)} settings, but at most {MOST_IN_GROUP} can be planned "
-                "together; give fewer knobs the same group or the same `together`, or give fewer values"
+                f"the group {', '.join(names)} has {said(count)} settings, but at most {MOST_IN_GROUP:,} can be "
+                "planned together; give fewer knobs the same group or the same `together`, or give fewer values"
             )
         problems.append(Problem(Grid(tuple(names), tuple(found[name] for name in names)), "cityblock", **options))
     return Knobs(problems, list(found))

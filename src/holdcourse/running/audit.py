@@ -257,7 +257,7 @@ def _member_measured(log: Log, count: int, member: int | None) -> list[tuple[int
             f"say whose you want: hc.audit.history(path, member=0), up to member={count - 1}"
         )
     if whole_number(member, "member", 0) >= count:
-        raise InvalidInput(f"{log.path} holds members 0 to {count - 1}; there is no member {member}")
+        raise InvalidInput(f"{log.path} has no member {member}; its members are 0 to {count - 1}")
     newest: tuple[int, Any] | None = None
     measured: list[tuple[int, Any, float]] = []
     for event in log.events():

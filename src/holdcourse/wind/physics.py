@@ -325,7 +325,9 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
                         "with a comma, a semicolon or a tab in between"
                     ) from None
                 header, levels = row, _levels_in(row, path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError:
+        raise InvalidInput(f"cannot read {path}: it is not text in UTF-8; save it as CSV in UTF-8") from None
+    except (OSError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}; check the file") from None
     speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
     unit = (_unit_in(header[0], path) if header else None) or "m/s"

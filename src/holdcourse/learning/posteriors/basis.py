@@ -424,7 +424,8 @@ class Layout:
         names = [f"{name}{k}" for k in range(len(self._parts)) for name in ("phi", "Z", "Q", "counts")]
         missing = [name for name in ("candidates", "discarded", "box", "growth", *names) if name not in arrays]
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
-            raise InvalidInput(f"this state belongs to another problem or kernel (missing: {missing})")
+            lacks = f": it lacks {', '.join(missing)}" if missing else ""
+            raise InvalidInput(f"this state belongs to another problem or kernel{lacks}")
         if arrays["candidates"].ndim != 2 or (arrays["box"].size and arrays["box"].shape[:1] != (2,)):
             raise InvalidInput("this state is damaged: the contexts of its basis are not a table")
         for k, part in enumerate(self._parts):

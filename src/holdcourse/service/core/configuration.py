@@ -383,8 +383,8 @@ def action_count(actions: Any, metric: Any) -> int:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
     if count > requests.MAX_ACTIONS:
         raise InvalidInput(
-            f"there are {said(count)} actions, but the service takes at most {requests.MAX_ACTIONS}; use fewer values "
-            "per axis"
+            f"there are {said(count)} actions, but the service takes at most {requests.MAX_ACTIONS:,}; use fewer "
+            "values per axis"
         )
     return count
 
