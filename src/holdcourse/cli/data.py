@@ -229,7 +229,8 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         f"[bold]{escape(found.label)}[/]: {counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}"
     )
     if found.start is not None and found.step_hours is not None:
-        console.print(f"{found.start} to {found.end}, every {_duration(found.step_hours)}")
+        every = f", every {_duration(found.step_hours)}" if found.step_hours else ""
+        console.print(f"{found.start} to {found.end}{every}")
         shown = [f"  {gap}" for gap in found.gaps]
         more = found.gap_count - len(shown)
         shown += [f"  and {more} more"] if more > 0 else []

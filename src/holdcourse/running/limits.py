@@ -135,7 +135,7 @@ class Limits:
         unknown = sorted(data.keys() - {each.name for each in fields(cls)})
         if unknown:
             raise InvalidInput(
-                f"there is no limit {unknown[0]!r}; the limits are {[each.name for each in fields(cls)]}"
+                f"there is no limit {unknown[0]!r}; the limits are {', '.join(each.name for each in fields(cls))}"
             )
         return cls(**data)
 
