@@ -268,7 +268,7 @@ def test_a_lidar_with_many_missing_speeds_is_flown_if_that_is_accepted(run, wind
     rows = (wind / "west.csv").read_text().splitlines()
     holed = [row if k % 5 > 1 else f"{row.split(',')[0]},," for k, row in enumerate(rows[1:])]
     (wind / "lidar.csv").write_text("\n".join([rows[0], *holed]))
-    with pytest.raises(InvalidInput, match=r"40% of the speeds in lidar\.csv are missing"):
+    with pytest.raises(InvalidInput, match=r"40 % of the speeds in lidar\.csv are missing"):
         run("backtest", "lidar.csv", *POLICIES)
     assert "would" in run("backtest", "lidar.csv", *POLICIES, "--max-missing", 0.4, "--no-pictures").stdout
 

@@ -284,7 +284,7 @@ class Reader:
         found = self.taken(r"The rule's probabilities: ([^.]+(?:\.\d+[^.]*)*)\.")
         if found is None:
             return False
-        shares = dict(re.findall(rf"{NUMBER} (\d+)%", found[1]))
+        shares = dict(re.findall(rf"{NUMBER} (\d+) %", found[1]))
         assert len(shares) > 1
         for name, share in shares.items():
             assert int(share) == pytest.approx(100 * self.decision.probabilities[self.index(name)], abs=0.501)
@@ -329,7 +329,7 @@ class Reader:
         found = self.taken(r"It follows ([^(]+) \(weights: ([^)]+)\)\.")
         if found is None:
             return False
-        shares = re.findall(r"([^,]+?) (\d+)%", found[2])
+        shares = re.findall(r"([^,]+?) (\d+) %", found[2])
         assert found[1] in [name.strip() for name, _ in shares]
         assert 98 <= sum(int(share) for _, share in shares) <= 102
         return True

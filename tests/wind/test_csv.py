@@ -327,7 +327,7 @@ def test_a_half_empty_file_is_refused_with_the_option(tmp_path: Path) -> None:
     for row in range(1, 21):
         lines[row] = lines[row].split(",")[0] + ",,,"
     path = written(tmp_path, "\n".join(lines))
-    with pytest.raises(InvalidInput, match=r"50% of the speeds in wind\.csv are missing.*max_missing=0\.5"):
+    with pytest.raises(InvalidInput, match=r"50 % of the speeds in wind\.csv are missing.*max_missing=0\.5"):
         load(path)
     assert len(load(path, max_missing=0.5)) == 20
 

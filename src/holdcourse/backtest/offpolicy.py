@@ -152,15 +152,15 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
     certain = float((probable.max(axis=1) > CERTAIN).mean())
     if certain > MOST_CERTAIN:
         return (
-            f"the record's decisions were not drawn at random (in {certain:.0%} of the rounds there was only one "
-            f"choice), so it cannot tell what another policy would have cost. {trial}, or record with a policy that "
-            "draws at random"
+            f"the record's decisions were not drawn at random (in {100 * certain:.0f} % of the rounds there was only "
+            f"one choice), so it cannot tell what another policy would have cost. {trial}, or record with a policy "
+            "that draws at random"
         )
     unseen = float((other * (probable < LEAST_PROBABLE)).sum(axis=1).mean())
     if unseen > MOST_UNSEEN:
         return (
-            f"in {unseen:.0%} of the rounds the other policy would have chosen a setting that the recorded one would "
-            f"hardly ever have drawn, so the record cannot tell what that costs. {trial}"
+            f"in {100 * unseen:.0f} % of the rounds the other policy would have chosen a setting that the recorded one "
+            f"would hardly ever have drawn, so the record cannot tell what that costs. {trial}"
         )
     rounds = np.arange(t)
     weights = other[rounds, taken] / probable[rounds, taken]

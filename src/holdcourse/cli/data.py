@@ -307,7 +307,7 @@ def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
         height = f"{row['height']:.0f}"
         if not found["heights_fixed"]:
             height += f" ({row['lowest']:.0f}..{row['highest']:.0f})"
-        missing = f"{row['missing_share']:.1%}" if row["missing_share"] else ""
+        missing = f"{100 * row['missing_share']:.1f} %" if row["missing_share"] else ""
         table.add_row(height, f"{row['min']:.1f}", f"{row['mean']:.1f}", f"{row['max']:.1f}", missing)
     console.print(table)
     width = max(20, min(100, shutil.get_terminal_size().columns) - 8)

@@ -185,7 +185,7 @@ class Hedged:
         """Return which expert is followed, how much weight each has, and what the followed one says itself."""
         if len(self.names) < 2:
             return said
-        shares = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(self.names, weights, strict=True))
+        shares = ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in zip(self.names, weights, strict=True))
         return f"It follows {self.names[followed]} (weights: {shares}). {said}".strip()
 
     def resume(self, state: RuleState, action: int) -> RuleState:

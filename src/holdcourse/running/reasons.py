@@ -234,7 +234,7 @@ def _probabilities(entry: Entry, name: Name) -> list[str]:
     """What the rule might have chosen, where it drew."""
     shares = entry.decision.probabilities
     likely = np.argsort(-shares, kind="stable")[:SHOWN_ACTIONS]
-    said = [f"{name(int(x))} {shares[x]:.0%}" for x in likely if shares[x] >= LEAST_SHARE]
+    said = [f"{name(int(x))} {100 * shares[x]:.0f} %" for x in likely if shares[x] >= LEAST_SHARE]
     return [f"The rule's probabilities: {', '.join(said)}."] if len(said) > 1 else []
 
 

@@ -344,7 +344,7 @@ class WindData:
         speed = mean(self.speed)
         full = np.isfinite(speed).any(axis=1)
         if not full.any():
-            raise InvalidInput(f"no hour has {min_share:.0%} of its samples; lower min_share")
+            raise InvalidInput(f"no hour has {100 * min_share:.0f} % of its samples; lower min_share")
         rising = None if self.level_heights is None else mean(self.level_heights)[full]
         note = f"means over hours of {self.step * 60:g}-minute values"
         times = (hours * HOUR).astype("datetime64[s]")[full]

@@ -71,7 +71,7 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     order = order[np.concatenate([[True], np.diff(nominal[order]) > 0])]
     share = np.isnan(speed[:, order])[np.isfinite(heights[:, order])].mean()
     if share > 0:
-        notes.append(f"{share:.1%} of the speeds are missing")
+        notes.append(f"{100 * share:.1f} % of the speeds are missing")
     return WindData(
         time,
         nominal[order],
@@ -141,8 +141,8 @@ def _require_enough(
         by_level = missing.sum(axis=0) / np.maximum(1, expected.sum(axis=0))
         worst = int(np.argmax(by_level))
         raise InvalidInput(
-            f"{share:.0%} of the speeds in {label} are missing (at {names[worst]}: {by_level[worst]:.0%}); "
-            f"leave out such heights, or accept them with max_missing={np.ceil(share * 20) / 20:g}"
+            f"{100 * share:.0f} % of the speeds in {label} are missing (at {names[worst]}: {100 * by_level[worst]:.0f} "
+            f"%); leave out such heights, or accept them with max_missing={np.ceil(share * 20) / 20:g}"
         )
 
 
