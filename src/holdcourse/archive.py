@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, file_error
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, file_error, is_full
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -91,7 +91,7 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     """State and arrays of an archive; `where` names it in errors."""
     if not content.startswith(BEGINNING):
-        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: it begins with {content[:16]!r}")
+        raise _damaged(where, f"it begins with {content[:16]!r}")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_members(archive.infolist(), len(content))
@@ -99,7 +99,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         manifest = json.loads(members.pop(MANIFEST))
         found, expected = int(manifest["holdcourse_format"]), dict(manifest["sha256"])
     except Exception as error:  # what zipfile raises on damaged bytes is not documented, and there are many kinds
-        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
+        raise _damaged(where, f"{error!s:.80}") from None
     if found != FORMAT:
         age = "which is newer than" if found > FORMAT else "which is no longer read by"
         raise InvalidInput(
@@ -111,12 +111,19 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         name for name in {STATE, *expected, *sums} if expected.get(name) is None or expected[name] != sums.get(name)
     )
     if wrong:
-        raise DamagedFile(f"{where} is damaged: the checksum of {wrong[0]} does not match")
+        raise DamagedFile(f"{where} is damaged: the checksum of {wrong[0]} does not match; restore it from a backup")
     try:
         state = dict(json.loads(members.pop(STATE)))
         return state, {name.removesuffix(".npy"): _array(part, name) for name, part in members.items()}
     except (ValueError, TypeError, RecursionError) as error:  # with right checksums: not written by us
-        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
+        raise _damaged(where, f"{error!s:.80}") from None
+
+
+def _damaged(where: str, detail: str) -> DamagedFile:
+    return DamagedFile(
+        f"{where} is damaged, or is not a saved state of holdcourse: {detail}; restore it from a backup, or give a "
+        "file that holdcourse saved"
+    )
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -163,8 +170,10 @@ def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        words = f"cannot write {path}: {error.strerror}; make room on the disk, or choose another place"
-        raise file_error(words, error) from error
+        remedy = "make room on the disk, or choose another place" if is_full(error) else "choose another place"
+        if isinstance(error, FileNotFoundError):
+            remedy = f"create the folder {path.parent} first"
+        raise file_error(f"cannot write {path}: {error.strerror}; {remedy}", error) from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput, plain, shown
+from holdcourse.errors import InvalidInput, shown
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -80,14 +80,14 @@ def too_large(value: Any, what: str) -> InvalidInput:
 def whole_number(value: Any, what: str, least: int) -> int:
     """The value as an int; raises unless it is a whole number from `least` on."""
     if not is_whole(value) or value < least:
-        raise InvalidInput(f"{what} must be a whole number, {least} or more, got {plain(value)!r}")
+        raise InvalidInput(f"{what} must be a whole number, {least} or more, got {shown(value)}")
     return int(value)
 
 
 def flag(value: Any, what: str) -> bool:
     """The value as a bool; raises unless it is one, since a NaN or a word would count as yes."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"{what} must be True or False, got {plain(value)!r}")
+        raise InvalidInput(f"{what} must be True or False, got {shown(value)}")
     return bool(value)
 
 
@@ -97,14 +97,14 @@ def checked_seed(seed: Any, what: str = "seed") -> int:
     An int of Python's own: the stream multiplies it beyond 64 bits, where numpy's would overflow.
     """
     if not is_whole(seed) or not 0 <= seed < 2**64:
-        raise InvalidInput(f"{what} must be a whole number from 0 to 2^64 - 1, got {plain(seed)!r}")
+        raise InvalidInput(f"{what} must be a whole number from 0 to 2^64 - 1, got {shown(seed)}")
     return int(seed)
 
 
 def check_index(action: Any, n: int) -> None:
     """Raise unless `action` is a whole number 0..n-1."""
     if not is_whole(action) or not 0 <= action < n:
-        raise InvalidInput(f"the action {plain(action)!r} is not an index from 0 to {n - 1}")
+        raise InvalidInput(f"the action {shown(action)} is not an index from 0 to {n - 1}")
 
 
 def require_numbers(values: Any, what: str) -> None:
@@ -117,8 +117,8 @@ def float_array(values: Any, what: str) -> Array:
     """A copy as floats in row order, as the kernels read it; `what` names the values in the error."""
     try:
         return np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be numbers: {error}") from None
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be numbers, all rows of the same length, got {shown(values)}") from None
     except OverflowError:
         raise too_large(values, what) from None
 

@@ -158,12 +158,32 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as a message should show it, where it may be too long: its beginning."""
+    """A value as a message should show it, also within lists, tuples and mappings; if it is too long, its beginning."""
     try:
-        text = repr(plain(value))
+        text = repr(_unwrapped(value))
     except ValueError:  # Python writes no whole numbers of more than 4300 digits
         return "a whole number of thousands of digits"
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
+def _unwrapped(value: Any) -> Any:
+    if type(value).__name__ == "datetime64":  # which `plain` turns into nanoseconds
+        return str(value)
+    if type(value) in (list, tuple):
+        return type(value)(_unwrapped(each) for each in value)
+    if type(value) is dict:
+        return {_unwrapped(key): _unwrapped(each) for key, each in value.items()}
+    return plain(value)
+
+
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """A number of things: 1 row, 2 rows, 12,000 rows; `nouns` if the plural takes more than an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def how_often(number: int) -> str:
+    """How often something happened: never, once, twice, 3 times."""
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
 def log_error(message: str, cause: Exception, end: str = "") -> LogError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 
 # Quantity, and how many of its first unit one of each is.
 QUANTITIES: dict[str, dict[str, float]] = {
@@ -177,7 +177,7 @@ def amount(value: Any, unit: str, what: str, *, absolute: bool = False) -> float
     """
     if not isinstance(value, str):
         if isinstance(value, bool) or not is_finite(value):
-            raise InvalidInput(f"{what} must be a number, or text with a number and a unit, got {plain(value)!r}")
+            raise InvalidInput(f"{what} must be a number, or text with a number and a unit, got {shown(value)}")
         return float(value)
     number, written = _number_and_rest(value, what)
     if not written:
@@ -237,7 +237,7 @@ def seconds(value: Any, what: str) -> float:
     """Return a length of time in seconds: a number of them, or text such as '15 min'."""
     found = amount(value, "s", what)
     if found <= 0:
-        raise InvalidInput(f"{what} must be more than 0, got {plain(value)!r}")
+        raise InvalidInput(f"{what} must be more than 0, got {shown(value)}")
     return found
 
 

@@ -75,13 +75,13 @@ def test_it_is_refused_where_nothing_was_drawn_or_hardly_ever_what_the_other_wou
     rng = np.random.default_rng(0)
     taken, first, second = np.zeros(200, dtype=np.int64), np.tile([1.0, 0.0], (200, 1)), np.tile([0.0, 1.0], (200, 1))
     assert "not drawn at random" in too_little_overlap(taken, first, second)
-    assert "only 50 rounds" in too_little_overlap(taken[:50], first[:50], second[:50])
+    assert "and the record has 50. Record for longer" in too_little_overlap(taken[:50], first[:50], second[:50])
     half = np.where(np.arange(200)[:, None] < 100, 0.5, first)
     drawn = np.where(np.arange(200) < 100, rng.integers(2, size=200), 0)
     assert "would hardly ever have drawn" in too_little_overlap(drawn, half, second)
     once = np.repeat([0, 1], 100)  # two long visits
     coin = np.full((200, 2), 0.5)
-    assert "counts like 1 separate visits" in too_little_overlap(once, coin, second)
+    assert "counts like 1 separate visit to its choices" in too_little_overlap(once, coin, second)
     rarely = np.tile([0.9, 0.1], (1000, 1))
     often = np.tile([1, 0], 500)
     assert "times as often as the probabilities predict" in too_little_overlap(
@@ -124,7 +124,7 @@ def test_a_record_of_gp_md_is_judged_by_its_draws(tmp_path):
 def test_a_record_of_a_deterministic_policy_or_under_a_promise_is_refused_in_words(tmp_path):
     problem = hc.Problem([0.0, 1.0, 2.0, 3.0], scale=0.3)
     path = written(tmp_path / "certain.log", hc.cgp_lcb(problem, **OPTIONS), rounds=120)
-    assert "not drawn at random (in 100%" in hc.replay(path, "gp-md").doubly_robust.refusal
+    assert "not drawn at random (in 100 %" in hc.replay(path, "gp-md").doubly_robust.refusal
     path = written(tmp_path / "promised.log", hc.recommended(problem, **OPTIONS), rounds=8)
     assert "a promise against a baseline" in hc.replay(path, "gp-md").doubly_robust.refusal
 

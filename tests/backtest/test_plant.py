@@ -249,7 +249,7 @@ def test_readings_off_by_orders_of_magnitude_are_left_out_and_named(tmp_path, ca
     )
     kept = answered(path, capsys, keep_all=True)
     assert "Readings that are off by orders of magnitude: 2 (" in kept
-    assert "In odd.csv, the values that look wrong are in line 32, 132." in kept
+    assert "In odd.csv, the values that look wrong are in lines 32, 132." in kept
 
 
 def test_costs_on_a_high_level_are_learned_as_well(tmp_path):
@@ -332,7 +332,11 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
             {},
             "contains names .*give fixed_cost=, what every change costs, or matrix=",
         ),
-        (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few, because policies run in one half"),
+        (
+            lambda text: "\n".join(text.splitlines()[:31]),
+            {},
+            "and are judged by the other; got 30",
+        ),
         (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
         (
             lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),
@@ -477,5 +481,5 @@ def test_a_problem_of_ones_own_may_have_more_settings_in_any_order():
     )
     swapped = Problem(None, 1.0 - np.eye(3), labels=["s8", "s7", "s6"])
     assert [swapped.value(action) for action in named.about(swapped).actions] == [f"s{k:g}" for k in setting]
-    with pytest.raises(InvalidInput, match=r"readings: column 'setting'=8.0 is not a setting; the nearest"):
+    with pytest.raises(InvalidInput, match=r"readings, column 'setting': setting=8.0 is not a setting; the nearest"):
         backtest_plant(Problem([6.0, 7.0]), readings, ("cgp-lcb",))

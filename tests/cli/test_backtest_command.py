@@ -211,7 +211,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--price", "1", "--currency", "far too long a name"), "a short name such as EUR"),
         (("west.csv", "--forecasts", "west.csv"), "needs a column time, and either issued or lead"),
         (("west.csv", "--forecasts", "west.csv", "--forecast-error", "1,2"), "leave one out"),
-        (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
+        (("west.csv", "--name", "a", "--name", "b"), "give 1 name with --name, one for each site; got 2"),
         (("west.csv", "east.csv", "--each", "--history", "west.csv"), "every file needs its own history"),
         (("west.csv", "--from", "2031-01-01"), "no time from 2031-01-01 on: the data cover 2020-01-01T00:00:00 to"),
         (("west.csv", "--to", "2019-01-01"), "no time before 2019-01-01: the data cover"),
@@ -278,7 +278,7 @@ def test_a_lidar_with_many_missing_speeds_is_flown_if_that_is_accepted(run, wind
     rows = (wind / "west.csv").read_text().splitlines()
     holed = [row if k % 5 > 1 else f"{row.split(',')[0]},," for k, row in enumerate(rows[1:])]
     (wind / "lidar.csv").write_text("\n".join([rows[0], *holed]))
-    with pytest.raises(InvalidInput, match=r"40% of the speeds in lidar\.csv are missing"):
+    with pytest.raises(InvalidInput, match=r"40 % of the speeds in lidar\.csv are missing"):
         run("backtest", "lidar.csv", *POLICIES)
     assert "would" in run("backtest", "lidar.csv", *POLICIES, "--max-missing", 0.4, "--no-pictures").stdout
 

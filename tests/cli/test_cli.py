@@ -192,7 +192,7 @@ def test_replay(run):
     )
     found = json.loads(run("replay", "plant.log", "--policy", "gp-md", "--json").stdout)
     assert found["rounds"] == 6
-    assert "only 6 rounds were drawn" in found["doubly_robust"]["refusal"]
+    assert "and the record has 6. Record for longer" in found["doubly_robust"]["refusal"]
     assert found["doubly_robust"]["mean"] is None
     assert "did you mean gp-md?" in run("replay", "plant.log", "--policy", "gp_md", code=1).stderr  # one spelling
     for name in ("magic", "ma_gic"):

@@ -110,7 +110,7 @@ def test_sweep_prints_its_example_and_schema(run):
 def test_dry_run_lists_and_does_nothing(run, tmp_path):
     (tmp_path / "mine.toml").write_text(EXAMPLE)
     shown = run("sweep", "mine.toml", "--dry-run").stdout
-    assert "99 runs, 18000 decisions; this was a dry run" in shown
+    assert "99 runs, 18,000 decisions; this was a dry run" in shown
     found = json.loads(run("sweep", "mine.toml", "--dry-run", "--json").stdout)
     assert len(found["runs"]) == 99
     assert not (tmp_path / "sweep").exists()

@@ -227,7 +227,7 @@ def test_a_choice_says_whom_it_follows():
     pilot = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0, 1)), 0, 0)
     assert (
         pilot.decide(pilot.look(None, shown=[0.0, 5.0])[1]).words
-        == "It follows hold 0 (weights: hold 0 100%, hold 1 0%)."
+        == "It follows hold 0 (weights: hold 0 100 %, hold 1 0 %)."
     )
     alone = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0)), 0, 0)
     assert alone.decide(alone.look(None, shown=[0.0, 5.0])[1]).words == ""

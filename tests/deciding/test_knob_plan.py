@@ -32,7 +32,7 @@ def test_ten_knobs_of_ten_values():
     assert many.value(action) == value
     assert many.text(action).startswith("k0 0, k1 1, k2 2")
     assert many.distance(action, many.index(value | {"k3": 7, "k9": 0})) == 2.0
-    with pytest.raises(TooLarge, match=r"10000000000 settings of hc.knobs\(...\) are not listed, which this needs"):
+    with pytest.raises(TooLarge, match=r"10,000,000,000 settings of hc.knobs\(...\) are not listed, which this needs"):
         _ = hc.planner(many)
     assert "not seen" in many.describe_in_words()
 
@@ -43,7 +43,7 @@ def test_groups_are_those_asked_for_and_those_turned_together():
     assert Problem.from_data(json.loads(json.dumps(three().describe()))).fingerprint == three().fingerprint
     with pytest.raises(InvalidInput, match="names 'x', which is not a knob"):
         three(groups=[("x",)])
-    with pytest.raises(TooLarge, match="at most 1000 can be planned together"):
+    with pytest.raises(TooLarge, match="at most 1,000 can be planned together"):
         hc.knobs(groups=[("a", "b")], a=range(40), b=range(40))
 
 

@@ -303,7 +303,7 @@ def test_wrong_options(options, message):
 @pytest.mark.parametrize(
     ("forecast", "message"),
     [
-        ([[0.1, 0.2, 0.3]], "must have 1 numbers per round"),
+        ([[0.1, 0.2, 0.3]], "must have 1 number per round"),
         ([0.1, np.nan], "row 1 is"),
         ([[0.1, 0.5], [0.2, 1.5]], "confidence must lie between 0 and 1, but that of forecast row 1 is 1.5"),
         ("tomorrow", "forecast must be numbers, got .tomorrow."),

@@ -198,7 +198,7 @@ def test_forecasts_are_heard_and_scored():
     weight, forecast, chain = state.arrays["0.0.closeness"][0]  # the planner's, one round ahead
     assert forecast == pytest.approx(weight)  # they were all true
     assert chain < forecast
-    with pytest.raises(InvalidInput, match="forecast must have 1 numbers per round"):
+    with pytest.raises(InvalidInput, match="forecast must have 1 number per round"):
         controller.ask(0.0, forecast=[[0.1, 0.2, 0.3]])
 
 
@@ -233,7 +233,7 @@ def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
 def test_decisions_say_which_expert_was_followed(tmp_path):
     controller = hc.Controller(recommended(LINE, kernel=KERNEL), start_index=4, seed=0)
     decision = controller.ask(0.3)
-    assert "It follows Planner (weights: Planner 100%, GP-MD 0%)." in controller.explain(decision.id).words
+    assert "It follows Planner (weights: Planner 100 %, GP-MD 0 %)." in controller.explain(decision.id).words
     controller.save(tmp_path / "state.zip")
     again = hc.Controller.load(tmp_path / "state.zip", recommended(LINE, kernel=KERNEL))
     assert again.explain(decision.id).words == controller.explain(decision.id).words

@@ -432,8 +432,8 @@ def test_bad_measurements_are_refused(arguments, message):
         ({"restarts": -1}, "restarts must be a whole number, 0 or more, got -1"),
         ({"seed": None}, "seed must be a whole number from 0"),
         ({"max_points": 1}, "max_points must be a whole number, 2 or more, got 1"),
-        ({"kernel": Kernel(RBF([0.1, 0.2]), RBF(0.1))}, "2 length scales, but the actions have 1 axes"),
-        ({"kernel": Kernel(RBF(0.1), RBF([0.1, 0.2]))}, "contexts of the history have 1 numbers, expected 2"),
+        ({"kernel": Kernel(RBF([0.1, 0.2]), RBF(0.1))}, "must have one length scale, got 2"),
+        ({"kernel": Kernel(RBF(0.1), RBF([0.1, 0.2]))}, "contexts of the history must have 2 numbers, got 1"),
         ({"kernel": Kernel(np.eye(3), RBF(0.1))}, "for 3 actions, but the problem has 11"),
     ],
 )

@@ -91,9 +91,9 @@ def test_what_is_no_period_is_refused(period):
 
 
 def test_circles_that_do_not_fit_the_contexts_are_named():
-    with pytest.raises(InvalidInput, match="context_period has 2 entries, but contexts have 3 numbers"):
+    with pytest.raises(InvalidInput, match="must have one entry, or 3, one for each number of a context, got 2"):
         Kernel(RBF(0.5), RBF(2.0), context_period=[None, 24]).context_covariance(np.zeros((1, 3)))
-    with pytest.raises(InvalidInput, match="has 2 length scales, but the contexts have 3 axes"):
+    with pytest.raises(InvalidInput, match="one length scale, or 3, one for each axis of the contexts, got 2"):
         Kernel(RBF(0.5), RBF([2.0, 1.0]), context_period=[None, 24]).context_covariance(np.zeros((1, 2)))
 
 
@@ -150,9 +150,9 @@ def test_what_is_no_kernel_is_refused(arguments, message):
 
 
 def test_wrong_numbers_of_axes_are_named():
-    with pytest.raises(InvalidInput, match="3 length scales"):
+    with pytest.raises(InvalidInput, match="or 2, one for each axis of the actions, got 3"):
         Kernel(RBF([1.0, 2.0, 3.0])).action_covariance(GRID)
-    with pytest.raises(InvalidInput, match="action_scale has 3"):
+    with pytest.raises(InvalidInput, match=r"action_scale must be one number, or 2, .* got 3"):
         Kernel(RBF(1.0), action_scale=[1, 2, 3]).action_covariance(GRID)
     with pytest.raises(InvalidInput, match="4 actions"):
         Kernel(np.eye(4)).action_covariance(GRID)
@@ -276,7 +276,7 @@ def test_history_checks_its_records():
             History(actions, contexts, measurements)
     with pytest.raises(InvalidInput, match="action 6"):
         History([6], [0.1], [1.0]).check(GRID, None)
-    with pytest.raises(InvalidInput, match="expected 2"):
+    with pytest.raises(InvalidInput, match="must have 2 numbers, got 1"):
         History([0], [0.1], [1.0]).check(GRID, 2)
     with pytest.raises(ValueError, match="read-only"):
         past.measurements[0] = 0.0

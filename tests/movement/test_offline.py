@@ -298,7 +298,11 @@ def test_price_path_adds_up_the_bill():
 
 @pytest.mark.parametrize(
     ("actions", "message"),
-    [([0], "1 actions for 2 rounds"), ([0, 7], "action 7 is not an index"), ([0, 1], "action 1 is forbidden")],
+    [
+        ([0], "must be 2 indices"),
+        ([0, 7], "action 7 is not an index"),
+        ([0, 1], "action 1 is forbidden"),
+    ],
 )
 def test_price_path_refuses_what_cannot_be(actions, message):
     with pytest.raises(InvalidInput, match=message):

@@ -165,13 +165,16 @@ def test_closure_of_nonsense(matrix, message):
         ({"actions": [1.0, 2.0, 1.0]}, "actions 0 and 2 are both the setting 1: name every setting once"),
         ({"actions": [0.0, 1.0], "metric": "manhattan"}, "metric 'manhattan' is not known"),
         ({"actions": [0.0, 1.0], "metric": [[0, 1]]}, "must be square"),
-        ({"actions": [0.0], "metric": [[0, 1], [1, 0]]}, "there are 1 actions but the metric matrix has shape"),
+        (
+            {"actions": [0.0], "metric": [[0, 1], [1, 0]]},
+            "must have 1 row and as many columns, .* got shape",
+        ),
         ({"actions": [0.0, 1.0], "scale": -1.0}, "scale must be positive"),
         ({"actions": [0.0, 1.0], "scale": [1.0, 2.0]}, "one number or 1"),
         ({"metric": [[0, 1], [1, 0]], "scale": 2.0}, "scale belongs to a named metric"),
         ({"actions": [0.0, 1.0], "fixed_cost": -1.0}, "fixed_cost must be 0 or more"),
         ({"actions": [0.0, 1.0], "fixed_cost": np.nan}, "fixed_cost must be 0 or more"),
-        ({"actions": [0.0, 1.0], "labels": ["a"]}, "2 actions but 1 labels"),
+        ({"actions": [0.0, 1.0], "labels": ["a"]}, "labels must be 2 names, one per action, got 1"),
         ({"actions": "ab", "metric": lambda a, b: 1.0}, "a metric that is a function needs the actions"),
     ],
 )

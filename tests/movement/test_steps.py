@@ -58,7 +58,10 @@ def test_prices_become_numbers_in_the_units_of_the_problem():
         ({"unit": 3}, "unit must be one unit"),
         ({"unit": "mw"}, "the unit 'mw' may be MW or mW"),
         ({"context_names": "load"}, "context_names must be a list of words"),
-        ({"context_names": ["load"], "context_units": ["kW", "K"]}, "1 context_names but 2 context_units"),
+        (
+            {"context_names": ["load"], "context_units": ["kW", "K"]},
+            "must be 1 unit, one for each name in context_names, got 2",
+        ),
     ],
 )
 def test_wrong_units(options, words):

@@ -205,7 +205,7 @@ def test_limits_change_while_a_decision_is_pending(tmp_path):
         controller.tell(decision.id, 9.0)
         assert controller.ask(context=0.3).limited_by in ("cool_down", "min_dwell")
         assert controller.guard == hc.Guard(5.0, 100.0)
-        with pytest.raises(InvalidInput, match=r"\['r1'\] still wait for their measurement; .* before this change"):
+        with pytest.raises(InvalidInput, match=r"r1 still waits .*; tell or skip it before this change"):
             controller.change(scale=3.0)
         controller.tell("r1", 1.0)
         controller.change(guard=None)
@@ -252,7 +252,7 @@ def test_wrong_changes_change_nothing(tmp_path):
             ({"max_pending": 0}, "max_pending must be a whole number"),
             ({"limits": 5}, "limits must be made by Limits"),
             ({"guard": "safe"}, "guard must be made by Guard"),
-            ({"metric": [[0, 1], [1, 0]]}, "one row and one column per action"),
+            ({"metric": [[0, 1], [1, 0]]}, "must have 4 rows and as many columns"),
         ):
             with pytest.raises(InvalidInput, match=words):
                 controller.change(**wrong)

@@ -24,7 +24,7 @@ from holdcourse.running.session import Wish
 SETTINGS = (10.0, 20.0, 30.0, 40.0)
 KERNEL = hc.Kernel(RBF(15.0), RBF(0.5))
 NUMBER = r"(-?[\d.]+(?:e[+-]?\d+)?)"
-LIMIT = r"(allowed|max_step|min_dwell|max_moves|cool_down)"
+FORBIDS = r"(the request does not allow|(?:max_step|min_dwell|max_moves|cool_down) forbids) it"
 KNOWN = {"kernel": KERNEL, "noise_std": 0.1, "prior_mean": 2.0}
 POLICIES = {
     "gp-md": lambda problem, maximise: hc.gp_md(problem, **KNOWN, maximise=maximise),
@@ -37,6 +37,11 @@ POLICIES = {
     ),
     "stationary": lambda problem, maximise: hc.stationary(problem, maximise=maximise),
 }
+
+
+def limit_of(words):
+    """The limit that forbids something, by how that is said."""
+    return "allowed" if words == "the request does not allow" else words.removesuffix(" forbids")
 
 
 class Reader:
@@ -104,7 +109,7 @@ class Reader:
         else:
             told = self.taken(
                 rf"an instruction sends the machine to {NUMBER}"
-                rf"(?: by force, whatever the limits say: (\w+)|; {NUMBER} was wanted, but {LIMIT} forbids it)?\."
+                rf"(?: by force, whatever the limits say: (\w+)|; {NUMBER} was wanted, but {FORBIDS})?\."
                 r" On its own, the policy would"
             )
             assert told, self.rest
@@ -112,8 +117,8 @@ class Reader:
             assert told[2] == wish.force
             assert (told[3] is None) == (self.facts["after_ask"] == wish.action)
             if told[3] is not None:
-                assert (self.index(told[3]), told[4]) == (wish.action, order.limited_by)
-                self.limit_is_real(told[4], wish.action)
+                assert (self.index(told[3]), limit_of(told[4])) == (wish.action, order.limited_by)
+                self.limit_is_real(order.limited_by, wish.action)
             go, costs = "go", "would cost"
         if decision.action == self.before:
             stay = self.taken(rf"stay at {NUMBER}\.")
@@ -211,17 +216,18 @@ class Reader:
         return True
 
     def limit(self):
-        if self.taken(rf"The guard wanted its safe setting, but {LIMIT} forbids it\."):
+        if self.taken(rf"The guard wanted its safe setting, but {FORBIDS}\."):
             assert self.decision.limited_by is not None
             return True
-        found = self.taken(rf"The rule wanted {NUMBER}, but {LIMIT} forbids it\.")
+        found = self.taken(rf"The rule wanted {NUMBER}, but {FORBIDS}\.")
         if found is None:
             return False
         wanted = self.index(found[1])
         assert wanted == self.decision.wanted != self.decision.action
-        assert found[2] == self.decision.limited_by
-        if found[2] != "cool_down":
-            self.limit_is_real(found[2], wanted)
+        limit = limit_of(found[2])
+        assert limit == self.decision.limited_by
+        if limit != "cool_down":
+            self.limit_is_real(limit, wanted)
         return True
 
     def limit_is_real(self, limit, wanted):
@@ -260,9 +266,7 @@ class Reader:
         return True
 
     def redirected(self):
-        found = self.taken(
-            rf"Later in the round it was sent to {NUMBER}(?:; {NUMBER} was wanted, but {LIMIT} forbids it)?\."
-        )
+        found = self.taken(rf"Later in the round it was sent to {NUMBER}(?:; {NUMBER} was wanted, but {FORBIDS})?\.")
         if found is None:
             return False
         assert self.index(found[1]) == self.facts["sent"]
@@ -280,7 +284,7 @@ class Reader:
         found = self.taken(r"The rule's probabilities: ([^.]+(?:\.\d+[^.]*)*)\.")
         if found is None:
             return False
-        shares = dict(re.findall(rf"{NUMBER} (\d+)%", found[1]))
+        shares = dict(re.findall(rf"{NUMBER} (\d+) %", found[1]))
         assert len(shares) > 1
         for name, share in shares.items():
             assert int(share) == pytest.approx(100 * self.decision.probabilities[self.index(name)], abs=0.501)
@@ -325,7 +329,7 @@ class Reader:
         found = self.taken(r"It follows ([^(]+) \(weights: ([^)]+)\)\.")
         if found is None:
             return False
-        shares = re.findall(r"([^,]+?) (\d+)%", found[2])
+        shares = re.findall(r"([^,]+?) (\d+) %", found[2])
         assert found[1] in [name.strip() for name, _ in shares]
         assert 98 <= sum(int(share) for _, share in shares) <= 102
         return True

@@ -291,7 +291,7 @@ def test_a_full_disk_is_said_and_nothing_has_happened(client, name, monkeypatch)
 
 def test_its_record_is_verified(client, name):
     create(client, name)
-    assert "all 0 decisions come out the same" in see(client, name, "/verify")["message"]
+    assert "as it was written, and there is no decision to repeat yet" in see(client, name, "/verify")["message"]
     for t in range(3):
         found = do(client, name, "ask", context=t / 3, mask=None if t else [True] * 4 + [False], answer=["action"])
         do(client, name, "tell", call=t, measurements=measured(found["action"], t))

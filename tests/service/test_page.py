@@ -549,7 +549,7 @@ def test_a_controller_is_made_from_readings(server, browser, tmp_path):
         dialog.get_by_label("Time zone").fill("Europe/Oslo")
         dialog.get_by_label("Id").fill("from-readings")
         expect(dialog.get_by_text("59 readings, 2024-05-31 to 2024-06-03, 3 settings")).to_be_visible()
-        expect(dialog.get_by_text("1 of 60 rows were left out: 'load [%]' is missing in 1")).to_be_visible()
+        expect(dialog.get_by_text("1 of 60 rows was left out: 'load [%]' is missing in 1")).to_be_visible()
         dialog.get_by_label("What a move costs").fill("20 Wh/K")
         dialog.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("from-readings")

@@ -45,7 +45,7 @@ def ready(url):
         ({"metric": [[0.0]] * 1001}, "metric"),
         ({"metric": [[0, 1], [1, 0]]}, "one row and one column per action"),
         ({"metric": [[0, 1], [1]]}, "m"),
-        ({"labels": ["a"]}, "4 actions but 1 labels"),
+        ({"labels": ["a"]}, "labels must be 4 names, one per action, got 1"),
         ({"scale": 0.0}, "scale"),
         ({"scale": "20"}, "scale='20' does not say what it is paid for"),
         (

@@ -473,7 +473,10 @@ def test_units_are_obeyed_and_shown(client, name):
     assert state["limits_in_words"]["max_step"] == "4 °C, which costs 8.1 kWh"
     state = client.change(name, context_names=["outside"], units={"contexts": ["K"]})
     assert (state["epoch"], state["context_names"], state["units"]["contexts"]) == (3, ["outside"], ["K"])
-    assert "1 context_names but 2 units" in client.change(name, units={"contexts": ["K", "m"]}, status=422)["message"]
+    assert (
+        "must be 1 unit, one for each name in context_names, got 2"
+        in client.change(name, units={"contexts": ["K", "m"]}, status=422)["message"]
+    )
     assert "cannot be converted" in client.change(name, scale="2 EUR/°C", status=422)["message"]
     assert client.see(name, "verify", full=True)["ok"]
 

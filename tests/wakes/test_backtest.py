@@ -195,7 +195,7 @@ def test_prices_of_a_degree(price, kwh_price, kwh):
         ("cheap", "'cheap', has no number; write it like '0.5 kWh per degree'"),
         ("0.5 kWh", "does not say what it is paid for"),
         (-1.0, "must be above 0"),
-        ([1, 2], "2 prices of a degree for 4 turbines"),
+        ([1, 2], "one price of a degree, or 4, one for each turbine; got 2"),
         ("1 kWh per m", "degree|°"),
     ],
 )

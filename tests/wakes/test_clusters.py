@@ -376,7 +376,7 @@ def test_from_the_command_to_a_policy_for_each_cluster(road, winter, monkeypatch
     ("options", "message"),
     [
         (["--price", "0.02 EUR per degree"], "--kwh-price"),
-        (["--price", "1; 2"], "2 prices of a degree for 6 turbines"),
+        (["--price", "1; 2"], "one price of a degree, or 6, one for each turbine; got 2"),
         (["--yaw-speed", "0"], "--yaw-speed"),
         (["--every", "7 min"], "give a multiple"),
         (["--end", "2014-01-02"], "at least 500 are needed"),

@@ -185,7 +185,7 @@ probability_matrix: {data: [[[10, 20], [20, 0]], [[0, 50], [0, 0]]]}
         ("a: [", "is not YAML"),
         ("just text", "must be a table"),
         ("metadata: {schema: other.yml}", "not an awesIO file that holdcourse reads"),
-        (WITH_UNITS.replace("[1.0e3, 8000, 8000]", "[1, 2]"), "2 powers for 3 wind speeds"),
+        (WITH_UNITS.replace("[1.0e3, 8000, 8000]", "[1, 2]"), "must be 3 powers, one for each wind speed, got 2"),
         (WITH_UNITS.replace("[5, 10, 20]", "[5, x, 20]"), "must be a list of finite numbers"),
         (WITH_UNITS.replace("[5, 10, 20]", "[20, 10, 5]"), "speeds of a power table must rise, but 11 m/s follows 22"),
         (WITH_UNITS.replace("1.1", "-1.1"), "lies outside 0 to 10"),

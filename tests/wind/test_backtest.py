@@ -422,7 +422,7 @@ def test_gaps_make_pieces_and_scraps_are_left_out():
     holed = WindData(whole.time[kept], whole.heights, whole.speed[kept])
     found = run_backtest(holed, wind_data(begin="2019-06-01"), QUICK)
     assert found.backtest.lengths == (701, 540)  # the missing hour is filled, the eleven hours between gaps dropped
-    assert any("1 stretches shorter than a day, 11 times" in note for note in found.notes)
+    assert any("1 stretch was left out, 11 times in all, because" in note for note in found.notes)
 
 
 def test_what_if_moving_were_cheaper():

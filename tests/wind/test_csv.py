@@ -380,7 +380,7 @@ def test_a_half_empty_file_is_refused_with_the_option(tmp_path: Path) -> None:
     for row in range(1, 21):
         lines[row] = lines[row].split(",")[0] + ",,,"
     path = written(tmp_path, "\n".join(lines))
-    with pytest.raises(InvalidInput, match=r"50% of the speeds in wind\.csv are missing.*max_missing=0\.5"):
+    with pytest.raises(InvalidInput, match=r"50 % of the speeds in wind\.csv are missing.*max_missing=0\.5"):
         load(path)
     assert len(load(path, max_missing=0.5)) == 20
 
@@ -525,7 +525,10 @@ def test_rows_that_have_one_time_and_several_winds_are_refused(tmp_path: Path, h
     if "day" not in header:
         assert (load(written(tmp_path, same)).speed == 5).all()
     if "height" in header:
-        assert "10 rows with the time and height of an earlier row were dropped" in load(written(tmp_path, same)).notes
+        assert (
+            "10 rows were dropped, because time and height are those of an earlier row"
+            in load(written(tmp_path, same)).notes
+        )
 
 
 @pytest.mark.parametrize("code", ["-999.0", "-9999.9", "999.0", "-99.99", "99.9"])

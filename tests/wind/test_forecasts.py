@@ -204,7 +204,7 @@ def test_ecmwf_open_data(tmp_path):
 def test_forecasts_of_another_time_are_refused():
     early = made_up(runs=5)
     elsewhere = Forecasts(early.time - np.timedelta64(3650, "D"), early.lead, HEIGHTS, early.speed, "old.csv")
-    with pytest.raises(InvalidInput, match=r"0 forecasts match hours and heights .* Give wind of the same time"):
+    with pytest.raises(InvalidInput, match=r"match hours and heights .*, but only 0 do; .* Give wind of the same time"):
         fitted_skill([elsewhere], [RECORD])
 
 

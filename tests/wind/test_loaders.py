@@ -411,7 +411,7 @@ def test_a_half_empty_file_is_refused(tmp_path: Path) -> None:
     path = new_cds(tmp_path / "half.nc")
     with h5py.File(path, "a") as file:
         file["u"][:20] = np.nan
-    with pytest.raises(InvalidInput, match=r"67% of the speeds in half\.nc are missing.*max_missing=0\.7"):
+    with pytest.raises(InvalidInput, match=r"67 % of the speeds in half\.nc are missing.*max_missing=0\.7"):
         load(path)
     assert len(load(path, max_missing=0.7)) == 10
 

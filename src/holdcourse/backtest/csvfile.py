@@ -84,8 +84,8 @@ class Csv:
                 if isinstance(number, str) and not finite and _special(cell):
                     number = float(cell)
                 if isinstance(number, str):
-                    verb = "may be" if " or " in number else "is"
-                    raise InvalidInput(f"{self.path}, line {line}: {row[place][:40]!r} {verb} {number}")
+                    told = f"may be {number}" if " or " in number else f"is {number}; correct it"
+                    raise InvalidInput(f"{self.path}, line {line}: {row[place][:40]!r} {told}")
                 table[k, j] = number
         return table
 

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from holdcourse.backtest.verdict import LEVEL
+from holdcourse.errors import how_often
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
 from holdcourse.worlds.logged import LoggedWorld, learned_from
@@ -263,7 +264,7 @@ def supported(
     reasons, lacking = [], looked[~shown] if len(looked) else looked
     if changes < FEWEST_CHANGES:
         reasons.append(
-            f"The setting changed {_times(changes)} in {len(actions):,} readings, so a model would mistake whatever "
+            f"The setting changed {how_often(changes)} in {len(actions):,} readings, so a model would mistake whatever "
             "else changed at the same time for the effect of the setting."
         )
     elif follows > FOLLOWS and len(np.unique(actions)) > 1:
@@ -377,7 +378,3 @@ def _shown_value(problem: Problem, action: int) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -36,6 +36,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.errors import counted
+
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
@@ -144,21 +146,21 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
     trial = "To find out what it would cost, run a trial of the two"
     if t < FEWEST_ROUNDS:
         return (
-            f"only {t} rounds were drawn at random, ran as drawn and were measured; {FEWEST_ROUNDS} are needed. "
-            "Record for longer"
+            f"an estimate needs {FEWEST_ROUNDS} rounds that were drawn at random, ran as drawn and were measured, and "
+            f"the record has {t}. Record for longer"
         )
     certain = float((probable.max(axis=1) > CERTAIN).mean())
     if certain > MOST_CERTAIN:
         return (
-            f"the record's decisions were not drawn at random (in {certain:.0%} of the rounds there was only one "
-            f"choice), so it cannot tell what another policy would have cost. {trial}, or record with a policy that "
-            "draws at random"
+            f"the record's decisions were not drawn at random (in {100 * certain:.0f} % of the rounds there was only "
+            f"one choice), so it cannot tell what another policy would have cost. {trial}, or record with a policy "
+            "that draws at random"
         )
     unseen = float((other * (probable < LEAST_PROBABLE)).sum(axis=1).mean())
     if unseen > MOST_UNSEEN:
         return (
-            f"in {unseen:.0%} of the rounds the other policy would have chosen a setting that the recorded one would "
-            f"hardly ever have drawn, so the record cannot tell what that costs. {trial}"
+            f"in {100 * unseen:.0f} % of the rounds the other policy would have chosen a setting that the recorded one "
+            f"would hardly ever have drawn, so the record cannot tell what that costs. {trial}"
         )
     rounds = np.arange(t)
     weights = other[rounds, taken] / probable[rounds, taken]
@@ -166,8 +168,8 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
     if visits < FEWEST:
         return (
             "the recorded settings agree too rarely with those that the other policy would have chosen: the record "
-            f"counts like {visits:.0f} separate visits to its choices, and {FEWEST:.0f} are needed. Record for longer, "
-            "or run a trial of the two"
+            f"counts like {counted(round(visits), 'separate visit')} to its choices, and {FEWEST:.0f} are needed. "
+            "Record for longer, or run a trial of the two"
         )
     if not WEIGHED[0] <= weights.mean() <= WEIGHED[1]:
         return (

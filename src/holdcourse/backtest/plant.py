@@ -363,8 +363,8 @@ def backtest_plant(
     if len(readings) < FEWEST_ROWS:
         LoggedWorld.check(problem, readings, rho)  # what is wrong with them otherwise comes first
         raise InvalidInput(
-            f"{len(readings)} rows are too few, because policies run in one half of them and are judged by the other; "
-            f"give {FEWEST_ROWS} or more"
+            f"a backtest needs {FEWEST_ROWS} rows or more, because policies run in one half of them and are judged by "
+            f"the other; got {len(readings)}"
         )
     blocks = blocks_of(len(readings), step_hours)
     acting = blocks % 2 == 0
@@ -553,9 +553,9 @@ def _notes(world: LoggedWorld, judge: Judge, context_names: Sequence[str]) -> li
     counts = np.bincount(readings.actions, minlength=world.problem.n)
     rare = [world.problem.named(int(action)) for action in np.flatnonzero(counts < 5)]
     if rare:
-        notes.append(
-            f"These settings ran in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}."
-        )
+        these = "This setting" if len(rare) == 1 else "These settings"
+        more = f" and {len(rare) - 8} more" if len(rare) > 8 else ""
+        notes.append(f"{these} ran in fewer than 5 rows: {', '.join(rare[:8])}{more}.")
     return notes + [_with_names(note, context_names) for note in dict.fromkeys((*world.notes, *judge.world.notes))]
 
 

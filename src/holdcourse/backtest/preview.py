@@ -21,7 +21,7 @@ from holdcourse.backtest.readings import (
     suspects,
     usual_step,
 )
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, how_often
 from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, split_name
 from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, read_numbers
@@ -323,8 +323,7 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
         return found
     odd = suspects(finite) if suspicious else []
     found += [
-        f"{number:g} occurs {'once' if count == 1 else f'{count} times'}, far from all others: if it means missing, "
-        f"give missing={number:g}"
+        f"{number:g} occurs {how_often(count)}, far from all others: if it means missing, give missing={number:g}"
         for number, count in odd
     ]
     plain = finite[~np.isin(finite, [number for number, _ in odd])]
@@ -333,7 +332,7 @@ def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
         far = plain[(plain < low - FAR * (high - low)) | (plain > high + FAR * (high - low))]
         if 0 < len(far) <= 0.02 * len(plain):
             lie = "1 number lies" if len(far) == 1 else f"{len(far)} numbers lie"
-            found.append(f"{lie} far from the others, such as {far[0]:g}")
+            found.append(f"{lie} far from the others{': ' if len(far) == 1 else ', such as '}{far[0]:g}")
     steps = np.diff(finite)
     if len(finite) > 20 and (steps >= 0).all() and (steps > 0).mean() > 0.5:
         found.append(METER if steps.min() < steps.max() else COUNT)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import whole_number
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, how_often, shown
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.prices import Prices
@@ -182,7 +182,10 @@ class Readings:
     def about(self, problem: Problem) -> History:
         """Return the rows in the actions of a problem, which may have more settings than ran, and in another order."""
         values = self.values if isinstance(self.values, list) else self.values.tolist()
-        places = [index_of(problem, value, f"readings: column {self.action!r}") for value in values]
+        try:
+            places = [index_of(problem, value, "setting") for value in values]
+        except InvalidInput as error:
+            raise InvalidInput(f"readings, column {self.action!r}: {error}") from None
         actions = np.array(places, dtype=np.int64)[self.history.actions]
         return History(actions, self.history.contexts, self.history.measurements)
 
@@ -266,12 +269,12 @@ def _check_given(**given: Any) -> None:
     """Raise where an argument is of the wrong kind."""
     for name in ("action", "cost"):
         if not isinstance(given[name], str):
-            raise InvalidInput(f"{name} must be the name of a column, got {given[name]!r}")
+            raise InvalidInput(f"{name} must be the name of a column, got {shown(given[name])}")
     context = given["context"]
     if not isinstance(context, str) and not (
         isinstance(context, Sequence) and all(isinstance(text, str) for text in context)
     ):
-        raise InvalidInput(f"context must be the names of columns, such as ['load', 'outdoor'], got {context!r}")
+        raise InvalidInput(f"context must be the names of columns, such as ['load', 'outdoor'], got {shown(context)}")
     if given["bins"] is not None:
         whole_number(given["bins"], "bins=", 2)
         if given["bins"] > MOST_ACTIONS:
@@ -401,8 +404,8 @@ def read_moments(
     odd = np.flatnonzero((read < np.datetime64("1900-01-01")) | (read > np.datetime64("2200-01-01")))
     if len(odd):
         raise InvalidInput(
-            f"{table.at(rows[int(odd[0])])}: {str(texts[int(odd[0])])[:40]!r} cannot be right, in the year "
-            f"{str(read[odd[0]])[:4]}; correct it"
+            f"{table.at(rows[int(odd[0])])}: {str(texts[int(odd[0])])[:40]!r} cannot be right: it is in the "
+            f"year {str(read[odd[0]])[:4]}; correct it"
         )
     times = np.full(len(table.lines), np.datetime64("NaT", "s"))
     times[rows] = read
@@ -724,9 +727,9 @@ class _Reader:
             number, count = told[0]
             row = int(np.flatnonzero(values == number)[0])
             raise InvalidInput(
-                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, in {count} "
-                f"row{'' if count == 1 else 's'}, lies far from all others; give missing={number:g} if it stands for a "
-                "missing number, or missing=none if not"
+                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, {how_often(count)}, lies "
+                f"far from all others; give missing={number:g} if it stands for a missing number, or missing=none if "
+                "not"
             )
 
     def _require_no_meter(self, column: int, values: Array) -> None:
@@ -748,7 +751,8 @@ class _Reader:
         timed = np.flatnonzero(np.isfinite(moments.seconds))
         untimed = len(self.table.lines) - len(timed)
         if untimed:
-            self.notes.append(f"{untimed:,} of {len(self.table.lines):,} rows were left out because they have no time")
+            left = "row was left out because it has" if untimed == 1 else "rows were left out because they have"
+            self.notes.append(f"{untimed:,} of {len(self.table.lines):,} {left} no time")
         order = timed[np.argsort(moments.seconds[timed], kind="stable")]
         falling = len(timed) > 1 and bool((np.diff(moments.seconds[timed]) < 0).any())
         if falling:
@@ -777,7 +781,8 @@ class _Reader:
             left = "1 row was left out because its" if gone == 1 else f"{gone:,} rows were left out because their"
             self.notes.append(f"{left} time occurs twice{how}")
         if differing and duplicates == "keep":
-            self.notes.append(f"{differing} rows have the same time as another row; all are kept")
+            have = counted(differing, "row has", "rows have")
+            self.notes.append(f"{have} the same time as another row; all are kept")
         return keep, moments.taken(keep)
 
     def _kept(self, gone: dict[str, NDArray[np.bool_]]) -> Indices:
@@ -786,14 +791,15 @@ class _Reader:
         if bad.all():
             most = max(gone, key=lambda name: int(gone[name].sum()))
             raise InvalidInput(
-                f"{self.table.label}: no row is complete; {most!r} is missing in {int(gone[most].sum())} of {len(bad)} "
-                "rows; name other columns, or correct the file"
+                f"{self.table.label}: no row is complete; {most!r} is missing in {int(gone[most].sum()):,} of "
+                f"{len(bad):,} rows; name other columns, or correct the file"
             )
         if bad.any():
             each = ", ".join(
                 f"{name!r} is missing in {int(where.sum()):,}" for name, where in gone.items() if where.any()
             )
-            self.notes.append(f"{int(bad.sum()):,} of {len(bad):,} rows were left out: {each}")
+            left = f"{int(bad.sum()):,} of {len(bad):,} rows {'was' if bad.sum() == 1 else 'were'} left out"
+            self.notes.append(f"{left}: {each}")
         return np.flatnonzero(~bad)
 
 

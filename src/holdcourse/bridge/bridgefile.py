@@ -361,12 +361,19 @@ class BridgeFile(Section):
             )
         settle = self.measurement.settle or 0.0
         if settle > self.period / 2:
-            raise ValueError(f"measurement.settle must be at most half of the period, {self.period:g} s")
+            raise ValueError(
+                f"measurement.settle must be at most half of the period, {self.period / 2:g} s, got {settle:g} s"
+            )
         if self.heartbeat.every > self.period / 4:
-            raise ValueError(f"heartbeat.every must be at most a quarter of the period, {self.period:g} s")
+            raise ValueError(
+                f"heartbeat.every must be at most a quarter of the period, {self.period / 4:g} s, got "
+                f"{self.heartbeat.every:g} s"
+            )
+        low, high = self.setpoint.low, self.setpoint.high
         if self.safe.setpoint is not None and not self.may_write(self.safe.setpoint):
             raise ValueError(
-                f"safe.setpoint {self.safe.setpoint!r} is not between setpoint.low and setpoint.high; change it or them"
+                f"safe.setpoint {self.safe.setpoint!r} is not between setpoint.low and setpoint.high, "
+                f"{'any' if low is None else low} to {'any' if high is None else high}; change it or them"
             )
         if self.mqtt is not None and self.setpoint.read_back is None:
             raise ValueError(

@@ -124,7 +124,8 @@ class Round:
             why = f"{self._ran[0]!r} ran, which is not one of the controller's settings"
         if not why and (self._last is None or self._weight < file.least_share * lasted):
             share = 0.0 if lasted <= 0 else self._weight / lasted
-            why = f"the measurement was good for {share:.0%} of the round, less than {file.least_share:.0%}"
+            least = f"{100 * file.least_share:.0f} %"
+            why = f"the measurement was good for {100 * share:.0f} % of the round, less than {least}"
         if why or self._last is None:
             return Told(self.decision, None, applied, why)
         value = self._last if file.measurement.over_the_round == "last" else self._sum / self._weight

@@ -33,7 +33,7 @@ from holdcourse.cli.arguments import (
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import in_options
 from holdcourse.deciding import registry
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, counted
 from holdcourse.wind.backtest.bankable import Factors
 from holdcourse.wind.backtest.forecast_skill import Skill
 from holdcourse.wind.backtest.handover import curve_of, site_policy
@@ -497,7 +497,8 @@ def _sites(
     """Return which files and coordinates make up which site."""
     if len(lat) != len(lon):
         raise InvalidInput(
-            f"every site needs both --lat and --lon, but there are {len(lat)} latitudes and {len(lon)} longitudes"
+            f"every site needs both --lat and --lon, got {counted(len(lat), 'latitude')} and "
+            f"{counted(len(lon), 'longitude')}"
         )
     if each:
         found = _each(files, history, lat, lon, loading)
@@ -506,7 +507,7 @@ def _sites(
         points = [{"lat": y, "lon": x} for y, x in zip(lat, lon, strict=True)] or [{}]
         found = [SiteFiles(files, past, None, loading | point) for point in points]
     if names and len(names) != len(found):
-        raise InvalidInput(f"there are {len(names)} names for {len(found)} sites; give one --name for each site")
+        raise InvalidInput(f"give {counted(len(found), 'name')} with --name, one for each site; got {len(names)}")
     return [replace(site, name=name) for site, name in zip(found, names, strict=True)] if names else found
 
 
@@ -518,8 +519,9 @@ def _each(
     pasts: list[list[str] | None] = [None] * len(paths) if not history else [[str(p)] for p in expand(history)]
     if len(pasts) != len(paths) or len(lat) not in (0, len(paths)):
         raise InvalidInput(
-            "with --each, every file needs its own history and coordinates, or none has any, but there are "
-            f"{len(paths)} files, {0 if not history else len(pasts)} histories and {len(lat)} coordinates"
+            "with --each, every file needs its own history and coordinates, or none has any; got "
+            f"{counted(len(paths), 'file')}, {counted(len(pasts) if history else 0, 'history', 'histories')} and "
+            f"{counted(len(lat), 'pair')} of coordinates"
         )
     points: list[dict[str, float]] = [{"lat": y, "lon": x} for y, x in zip(lat, lon, strict=True)]
     points = points or [{} for _ in paths]

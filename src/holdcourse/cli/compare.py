@@ -28,7 +28,7 @@ from holdcourse.cli.experiments import (
 from holdcourse.deciding import registry
 from holdcourse.deciding.named_policies import policy_names
 from holdcourse.deciding.registry import label_of
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.experiments import compare_report
 from holdcourse.experiments.comparison import EASY, HARD, Comparison, ComparisonPlan
 from holdcourse.experiments.plant_comparison import PlantComparison, PlantPlan
@@ -174,7 +174,7 @@ def _plants(plan: PlantPlan, folder: Path | None, how: _Showing) -> None:
 
 def plant_tables(found: PlantComparison, width: int) -> list[Table]:
     """Policies over all plants; the first one on each; the means of all on each, with errors where there is room."""
-    plants = "1 plant" if len(found.worlds) == 1 else f"{len(found.worlds)} plants"
+    plants = counted(len(found.worlds), "plant")
     overall = Table("policy", title=f"bill against staying, %: {plants}")
     first = Table("plant", title=f"{label_of(found.policies[0])} by plant, %")
     for heading in compare_report.PLANT_HEADINGS:

@@ -35,7 +35,7 @@ from holdcourse.cli.arguments import (
 )
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import in_options
-from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
+from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra, counted
 from holdcourse.tables.sources import read_file
 from holdcourse.wind.files.awesio import read_awesio
 from holdcourse.wind.files.csv_table import tidy_columns, wide_columns
@@ -234,16 +234,19 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         typer.echo(json.dumps(values))
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(found.label)}[/]: {found.rows} rows, {len(found.columns)} columns")
+    console.print(
+        f"[bold]{escape(found.label)}[/]: {counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}"
+    )
     if found.start is not None and found.step_hours is not None:
-        console.print(f"{found.start} to {found.end}, every {_duration(found.step_hours)}")
+        every = f", every {_duration(found.step_hours)}" if found.step_hours else ""
+        console.print(f"{found.start} to {found.end}{every}")
         shown = [f"  {gap}" for gap in found.gaps]
         more = found.gap_count - len(shown)
         shown += [f"  and {more} more"] if more > 0 else []
-        head = f"{found.gap_count or 'no'} gap{'' if found.gap_count == 1 else 's'} in time"
+        head = f"{counted(found.gap_count, 'gap') if found.gap_count else 'no gaps'} in time"
         console.print("\n".join([head, *shown]))
         if found.repeated:
-            console.print(f"{_rows(found.repeated)} the same time as another row")
+            console.print(f"{counted(found.repeated, 'row has', 'rows have')} the same time as another row")
         if not found.ordered:
             console.print("rows are not in order of time; --time sorts them")
     table = Table()
@@ -292,10 +295,6 @@ def _like_wind(names: Sequence[str]) -> bool:
     return any("wind" in name.lower() for name in names) or max(series.values(), default=0) > 1
 
 
-def _rows(number: int) -> str:
-    return "1 row has" if number == 1 else f"{number} rows have"
-
-
 def _duration(hours: float) -> str:
     return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
 
@@ -308,7 +307,7 @@ def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
     console = Console(highlight=False)
     step = found["step_hours"]
     console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")
-    console.print(f"{found['start']} to {found['end']}, {found['times']} times, every {_duration(step)}")
+    console.print(f"{found['start']} to {found['end']}, {counted(found['times'], 'time')}, every {_duration(step)}")
     console.print(_gap_lines(found, max_gap))
     table = Table()
     for name in ("height (m)", "min", "mean", "max (m/s)", "missing"):
@@ -317,7 +316,7 @@ def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
         height = f"{row['height']:.0f}"
         if not found["heights_fixed"]:
             height += f" ({row['lowest']:.0f}..{row['highest']:.0f})"
-        missing = f"{row['missing_share']:.1%}" if row["missing_share"] else ""
+        missing = f"{100 * row['missing_share']:.1f} %" if row["missing_share"] else ""
         table.add_row(height, f"{row['min']:.1f}", f"{row['mean']:.1f}", f"{row['max']:.1f}", missing)
     console.print(table)
     width = max(20, min(100, shutil.get_terminal_size().columns) - 8)
@@ -336,9 +335,8 @@ def _gap_lines(found: dict[str, Any], max_gap: float) -> str:
     ]
     more = found["gap_count"] - len(lines)
     lines += [f"  and {more} more"] if more > 0 else []
-    gaps = "1 gap" if found["gap_count"] == 1 else f"{found['gap_count']} gaps"
     head = (
-        f"{gaps} in time; with gaps up to {max_gap:g} h bridged: {found['segments']} segments, "
-        f"the longest {found['longest_segment_hours']:g} h"
+        f"{counted(found['gap_count'], 'gap')} in time; with gaps up to {max_gap:g} h bridged: "
+        f"{counted(found['segments'], 'segment')}, the longest {found['longest_segment_hours']:g} h"
     )
     return "\n".join([head, *lines])

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from holdcourse.cli.arguments import Json, names_of, names_option
 from holdcourse.deciding.named_policies import check_policy_name, policy_names
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.experiments.paper import SyntheticPlan, WindPlan
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
 from holdcourse.experiments.results import Results, cost_grid, mean_rows
@@ -157,7 +157,7 @@ def finish(reports: list[Report], notes: Console) -> None:
     for report in reports:
         if report.done:
             rate = f"{report.done / report.seconds:.1f} runs/s, {report.decisions / report.seconds:.0f} decisions/s"
-            notes.print(f"{report.folder}: {_runs(report.done)} in {report.seconds:.1f} s ({rate})")
+            notes.print(f"{report.folder}: {counted(report.done, 'run')} in {report.seconds:.1f} s ({rate})")
     failed = [pair for report in reports for pair in report.failed]
     for run, path in failed[:10]:
         reason = path.read_text(encoding="utf-8").strip().splitlines()[-1]
@@ -166,12 +166,8 @@ def finish(reports: list[Report], notes: Console) -> None:
         )
     if failed:
         rest = "the others are in the tables" if any(report.rows for report in reports) else "no other run was done"
-        notes.print(f"{_runs(len(failed))} failed; {rest}")
+        notes.print(f"{counted(len(failed), 'run')} failed; {rest}")
         raise typer.Exit(1)
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def as_values(report: Report) -> dict[str, Any]:
@@ -289,7 +285,9 @@ def _show_plan(wanted: Sweep, out: Path, listed: bool, as_json: bool) -> None:
     policies = [name for name in values["policy"] if name != CLAIRVOYANT]
     scenes = " x ".join(_counted(values[name], name) for name in SCENE)
     each = f"{_counted(policies, 'policy')} x {_counted(values['repetition'], 'repetition')}"
-    typer.echo(f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; this was a dry run")
+    typer.echo(
+        f"{wanted.name}: {counted(len(rows), 'run')}, {counted(wanted.decisions, 'decision')}; this was a dry run"
+    )
     typer.echo(f"{scenes} x ({each} + the {CLAIRVOYANT})")
     typer.echo(f"policies: {', '.join(policies)}")
     typer.echo(f"rho: {', '.join(f'{rho:g}' for rho in values['rho'])}")
@@ -304,5 +302,4 @@ def _show_plan(wanted: Sweep, out: Path, listed: bool, as_json: bool) -> None:
 
 
 def _counted(values: list[Any], word: str) -> str:
-    many = f"{word[:-1]}ies" if word.endswith("y") else word if word == "rho" else f"{word}s"
-    return f"{len(values)} {word if len(values) == 1 else many}"
+    return counted(len(values), word, {"policy": "policies", "rho": "rho"}.get(word, ""))

@@ -332,9 +332,12 @@ def _show(found: PlantBacktest, title: str, notes: Sequence[str], checked: list[
 def _wrong_lines(check: ModelCheck, readings: Readings) -> list[str]:
     """Return the lines of the file with readings that look wrong; a check knows of no file."""
     lines = readings.lines[np.sort(check.wrong)].tolist()
+    if not lines:
+        return []
     more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
-    shown = ", ".join(str(line) for line in lines[:MOST_LINES])
-    return [f"In {readings.label}, the values that look wrong are in line {shown}{more}."] if lines else []
+    places = f"{readings.line_word}{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:MOST_LINES]))}{more}"
+    are = "value that looks wrong is" if len(lines) == 1 else "values that look wrong are"
+    return [f"In {readings.label}, the {are} in {places}."]
 
 
 def _each_round(unit: str, step: float | None) -> str:

@@ -15,6 +15,7 @@ import holdcourse as hc
 from holdcourse.cli.arguments import Json, Trusted, bill_rows, bill_table, completing
 from holdcourse.cli.progress import Working
 from holdcourse.deciding import registry
+from holdcourse.errors import counted
 from holdcourse.running import audit
 
 Record = Annotated[
@@ -61,19 +62,21 @@ def verify(
 
 def _verdict(log: str, found: audit.Verification) -> list[str]:
     if found.differences:
-        outcome = f"{len(found.differences)} differences"
+        outcome = counted(len(found.differences), "difference")
     else:
         outcome = "incomplete" if found.missing else "verified"
     taken_back = f" ({found.retractions} taken back)" if found.retractions else ""
-    lines = [f"{log}: {found.decisions} decisions, {found.tells} tells{taken_back}: {outcome}"]
-    lines.append(f"  {found.events} events, the last has the hash {found.head}")
+    size = f"{counted(found.decisions, 'decision')}, {counted(found.tells, 'tell')}{taken_back}"
+    lines = [f"{log}: {size}: {outcome}"]
+    lines.append(f"  {counted(found.events, 'event')}, the last has the hash {found.head}")
     if found.statements is not None:
         reach = f"up to event {found.witnessed}"
         lines.append(f"  statements of the witness that were compared: {found.statements}, {reach}")
     lines += [f"  {line}" for line in found.accepted]
     lines += [f"  {line}" for line in found.differences[:20]]
     if found.last_digits:
-        lines.append(f"  {len(found.last_digits)} values differ in their last digits only; the decisions are the same")
+        values = counted(len(found.last_digits), "value differs in its", "values differ in their")
+        lines.append(f"  {values} last digits only; the decisions are the same")
     if found.missing:
         lines.append(f"  {found.missing}")
     lines += [f"  written with {name} {then}, checked with {now}" for name, then, now in found.versions]
@@ -91,7 +94,7 @@ def backup(
 
     Example: [bold]holdcourse backup turbine.log turbine-monday.log[/]
     """
-    typer.echo(f"{target}: {audit.backup(log, target)} events of {log}, read back and complete")
+    typer.echo(f"{target}: {counted(audit.backup(log, target), 'event')} of {log}, read back and complete")
 
 
 @app.command()
@@ -106,7 +109,7 @@ def accept(
 
     Example: [bold]holdcourse accept turbine.log --reason "the disk failed"[/]
     """
-    typer.echo(f"{log} is accepted with {audit.accept(log, reason)} events; the record says so")
+    typer.echo(f"{log} is accepted with {counted(audit.accept(log, reason), 'event')}; the record says so")
 
 
 @app.command()
@@ -136,18 +139,18 @@ def replay(
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = (
-        f"Model-based: every service cost is an estimate of the recorded model, learned from {count} measurements (sum "
-        f"{total:.6g}). Movement is exact for these paths."
+        f"Model-based: every service cost is an estimate of the recorded model, learned from "
+        f"{counted(count, 'measurement')} (sum {total:.6g}). Movement is exact for these paths."
     )
     if found.ended_by is not None:
-        note += f" The replay ends after {found.rounds} rounds, at {found.ended_by}."
+        note += f" The replay ends after {counted(found.rounds, 'round')}, at {found.ended_by}."
     robust = found.doubly_robust
     if as_json:
         values = {name: _number(value) for name, value in vars(robust).items()} | {"saved": _number(robust.saved)}
         rows = {"rounds": found.rounds, "bills": bill_rows(bills), "note": note, "doubly_robust": values}
         typer.echo(json.dumps(rows))
         return
-    Console().print(bill_table(bills, found.optimum.total, f"{found.rounds} rounds, model-based"))
+    Console().print(bill_table(bills, found.optimum.total, f"{counted(found.rounds, 'round')}, model-based"))
     typer.echo(note)
     if robust.refusal is not None:
         typer.echo(f"Doubly robust: no estimate is possible. {robust.refusal[0].upper()}{robust.refusal[1:]}.")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, counted
 from holdcourse.running.storage import ADDRESSES
 from holdcourse.running.witness import Witness
 
@@ -166,8 +166,10 @@ def share(
     finally:
         folder.close()
     for name, events in copied.items():
-        typer.echo(f"{name}: {events} events, read back and complete")
-    typer.echo(f"{len(copied)} controllers are in {store.database}; serve them with --database")
+        typer.echo(f"{name}: {counted(events, 'event')}, read back and complete")
+    typer.echo(
+        f"{counted(len(copied), 'controller is', 'controllers are')} in {store.database}; serve them with --database"
+    )
     if fleets:
         typer.echo(f"Fleets are kept in folders only. These stay in {data}: {', '.join(fleets)}")
 

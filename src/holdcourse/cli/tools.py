@@ -15,6 +15,7 @@ from rich.console import Console
 import holdcourse as hc
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.cli.arguments import Directed, Json, Matrix, bill_rows, bill_table, completing
+from holdcourse.errors import counted
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
@@ -85,7 +86,7 @@ def optimum(
         found = {"rounds": len(table), "bills": bill_rows(bills), "actions": best.actions.tolist()}
         typer.echo(json.dumps(found | {"names": [_name(problem, action) for action in range(problem.n)]}))
         return
-    Console().print(bill_table(bills, best.total, f"{len(table)} rounds, {problem.n} actions"))
+    Console().print(bill_table(bills, best.total, f"{counted(len(table), 'round')}, {counted(problem.n, 'action')}"))
 
 
 def _name(problem: hc.Problem, action: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from holdcourse.errors import Conflict, InvalidInput, ServiceError
+from holdcourse.errors import Conflict, InvalidInput, ServiceError, shown
 
 UNREACHED = ": check the address, and whether the service runs"
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
@@ -26,7 +26,9 @@ class Sender:
     def __init__(self, url: str, token: str | None, *, patience: float, timeout: float) -> None:
         self._parts = _address(url)
         if not (patience >= 0 and timeout > 0):
-            raise InvalidInput(f"patience must be 0 or more and timeout positive, got {patience!r} and {timeout!r}")
+            raise InvalidInput(
+                f"patience must be 0 or more and timeout positive, got {shown(patience)} and {shown(timeout)}"
+            )
         if token is not None and not _can_be_sent(token):
             raise InvalidInput("this is not a token of holdcourse; copy it as `holdcourse token make` printed it")
         self._url, self._token = url.rstrip("/"), token

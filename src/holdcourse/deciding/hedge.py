@@ -40,7 +40,7 @@ from holdcourse.deciding.rules import (
     resumed,
     states_within,
 )
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import (
     Calibration,
     CostModel,
@@ -104,7 +104,7 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
                 "measurements; give maximise=True to all or to none"
             )
     if not 0.5 <= patience < np.inf:
-        raise InvalidInput(f"patience must be at least 1/2, got {plain(patience)!r}")
+        raise InvalidInput(f"patience must be at least 1/2, got {shown(patience)}")
     name = f"hedged({', '.join(policy.name for policy in policies)})"
     made_by = ("hedged", {"policies": tuple(policies), "patience": float(patience)})
     maker, panel = HedgedMaker(tuple(policies), float(patience)), Panel([p.costs for p in policies])
@@ -185,7 +185,7 @@ class Hedged:
         """Return which expert is followed, how much weight each has, and what the followed one says itself."""
         if len(self.names) < 2:
             return said
-        shares = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(self.names, weights, strict=True))
+        shares = ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in zip(self.names, weights, strict=True))
         return f"It follows {self.names[followed]} (weights: {shares}). {said}".strip()
 
     def resume(self, state: RuleState, action: int) -> RuleState:

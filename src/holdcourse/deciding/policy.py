@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import checked_seed, is_finite
 from holdcourse.deciding import registry
 from holdcourse.deciding.rules import DemandingRule, Greedy, MirrorDescent, Proximal, Rule, RuleMaker, Stay, tree_digest
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
 from holdcourse.learning.costs import CostModel, Every, IntervalMap, KnownCosts, LowerBound, Nothing
 from holdcourse.learning.history import History, best_measured
@@ -90,9 +90,9 @@ class OnTree:
                 "problem"
             )
         if not (is_finite(self.kappa) and self.kappa >= 1):
-            raise InvalidInput(f"kappa must be at least 1, got {plain(self.kappa)!r}")
+            raise InvalidInput(f"kappa must be at least 1, got {shown(self.kappa)}")
         if not (is_finite(self.tau) and self.tau > 4):
-            raise InvalidInput(f"tau must be above 4, got {plain(self.tau)!r}")
+            raise InvalidInput(f"tau must be above 4, got {shown(self.tau)}")
         object.__setattr__(self, "kappa", float(self.kappa))  # 1 and 1.0 must be described alike
         object.__setattr__(self, "tau", float(self.tau))
         if self.tree_seed is not None:
@@ -275,7 +275,7 @@ def lower_bound(problem: Problem, learning: Learning, period: Any = None) -> Low
     With ``kernel="auto"``, contexts with a `period` are circles; a kernel that you give has its own `context_period`.
     """
     if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a Problem, such as hc.Problem([0, 1, 2]), got {plain(problem)!r}")
+        raise InvalidInput(f"problem must be a Problem, such as hc.Problem([0, 1, 2]), got {shown(problem)}")
     options = dict(learning)
     unknown = sorted(set(options) - set(Learning.__annotations__))
     if unknown:

@@ -29,7 +29,7 @@ import numpy as np
 from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, plain
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, shown
 from holdcourse.learning.costs import CostModel
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread, versions
@@ -98,7 +98,9 @@ class Evidence:
             )
         for name, value in data.items():
             if not isinstance(value, expected.get(name, str)):
-                raise DamagedFile(f"{where} is damaged: {name} of its evidence is {value!r}; save the policy again")
+                raise DamagedFile(
+                    f"{where} is damaged: its evidence has {shown(value)} as {name}; save the policy again"
+                )
         figures = [each for each in data["figures"].values() if each is not None]
         sums = all(isinstance(each, str) for each in data["files"].values())
         if not (sums and all(isinstance(each, str | int | float) for each in figures)):
@@ -245,7 +247,7 @@ class PolicyFile:
         """Make the policy; `trust` names the import paths whose code may be run, as in `load_policy`."""
         trusted = (trust,) if isinstance(trust, str) else trust
         if not (isinstance(trusted, Collection) and all(isinstance(path, str) for path in trusted)):
-            raise InvalidInput(f"trust must name import paths, such as trust='mine.py:mine', got {plain(trust)!r}")
+            raise InvalidInput(f"trust must name import paths, such as trust='mine.py:mine', got {shown(trust)}")
         try:
             made = recipe.make(self.recipe, tuple(trusted))
             ours = self.recipe["policy"] in registry.TABLE and not self.code

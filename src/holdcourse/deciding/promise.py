@@ -59,7 +59,7 @@ from holdcourse.deciding.rules import (
     resumed,
     states_within,
 )
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import ExpertCosts, Judging, OptimisticCosts, can, costs_of_some
 from holdcourse.learning.history import check_context
 from holdcourse.movement.problem import Problem, mean_way
@@ -118,9 +118,9 @@ def promised(
         How wide the promise's bounds are, in units of those that the policy hopes by.
     """
     if not (is_finite(at_most) and at_most >= 0):
-        raise InvalidInput(f"at_most must be a share such as 0.02, or None for no promise, got {plain(at_most)!r}")
+        raise InvalidInput(f"at_most must be a share such as 0.02, or None for no promise, got {shown(at_most)}")
     if budget is not None and not (is_finite(budget) and budget >= 0):
-        raise InvalidInput(f"budget must be 0 or more, in the unit of costs, or None, got {plain(budget)!r}")
+        raise InvalidInput(f"budget must be 0 or more, in the unit of costs, or None, got {shown(budget)}")
     if baseline.problem.fingerprint != policy.problem.fingerprint:
         raise InvalidInput(
             f"the baseline {baseline.name} and {policy.name} were made for different problems; make both for the same "

@@ -69,7 +69,7 @@ def make(recipe: Mapping[str, Any], trust: Collection[str] = (), **changes: Any)
     except HoldcourseError:
         raise
     except BROKEN as error:
-        words = f"no policy can be made from this: {type(error).__name__}: {error}"
+        words = f"no policy can be made from this ({type(error).__name__}: {error}); save the policy again"
         raise InvalidInput(words) from error
 
 

@@ -34,7 +34,7 @@ from holdcourse.deciding.planning.plan import Plan, planner
 from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound, named, stationary
 from holdcourse.deciding.promise import promised
 from holdcourse.deciding.registry import label_of
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.confidence import TheoryWidth
 from holdcourse.learning.costs import LowerBound
 from holdcourse.learning.fitting.search import FitWarning, fit_kernel
@@ -119,7 +119,7 @@ def recommended(
     past = _checked(history, problem)
     time = flag(time, "time") or bool(known.get("method") == "temporal")
     if not (is_finite(interval) and interval > 0):
-        raise InvalidInput(f"interval must be positive, got {plain(interval)!r}")
+        raise InvalidInput(f"interval must be positive, got {shown(interval)}")
     fixed_action = chosen(problem, fixed_setting, fixed_setting_index, "fixed_setting")
     longest = longest_step(problem, max_step, max_step_cost)
     without, kept = _baseline_given(problem, baseline, baseline_index)
@@ -161,7 +161,9 @@ def recommended(
     trials = 0.0
     if isinstance(at_most, str):
         if at_most != "auto":
-            raise InvalidInput(f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {at_most!r}")
+            raise InvalidInput(
+                f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {shown(at_most)}"
+            )
         at_most, trials = AT_MOST, TRIALS
     hedge: tuple[Any, Any] = (
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import is_finite
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Learning, Policy, lower_bound
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import History
 from holdcourse.learning.improvement import Belief
 from holdcourse.movement.problem import Problem
@@ -121,7 +121,7 @@ class Refinement:
                 said = ", ".join(f"{value:.4g}" for value in values[:12]) + (", ..." if len(values) > 12 else "")
                 parts.append(f"{beside(said, units[name])}{f' on {name}' if name else ''}")
         words = (
-            f"{count} {'value is' if count == 1 else 'values are'} added: {'; '.join(parts)}. There are {problem.n} "
+            f"{counted(count, 'value is', 'values are')} added: {'; '.join(parts)}. There are {problem.n} "
             f"settings now instead of {len(self.places)}. Based on the measurements, a round is expected to cost "
             f"{self._amount(self.gain)} less, and {self._amount(self.possible_gain)} less once it is known which of "
             f"them are best. The cheapest move to one of them costs {self._amount(self.move_cost)}"
@@ -286,17 +286,20 @@ def _ranges(within: Any, axes: list[ContinuousAxis]) -> dict[str, tuple[float, f
         if names != [""]:
             raise InvalidInput(
                 f"within must say the range for each axis to be refined, such as {{{names[0]!r}: (0, 1)}}, got "
-                f"{plain(within)!r}"
+                f"{shown(within)}"
             )
         within = {"": within}
     unknown = [name for name in within if name not in names]
+    if unknown and names == [""]:
+        raise InvalidInput(f"within names {unknown[0]!r}, but the axis has no name; give two numbers, such as (0, 1)")
     if unknown:
         raise InvalidInput(
             f"within names {unknown[0]!r}, which is not an axis that can be refined; those axes are {names}"
         )
     for name, each in within.items():
         if not (np.shape(each) == (2,) and all(is_finite(end) for end in each) and each[0] < each[1]):
-            raise InvalidInput(f"within must be two numbers, the lower one first, got {plain(each)!r} for {name!r}")
+            of = f" for {name!r}" if name else ""
+            raise InvalidInput(f"within must be two numbers, the lower one first, got {shown(each)}{of}")
     return {name: (float(low), float(high)) for name, (low, high) in within.items()}
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.movement import mirror, offline
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
@@ -454,7 +454,7 @@ class Proximal:
 
     def __post_init__(self) -> None:
         if not (is_finite(self.weight) and self.weight >= 0):
-            raise InvalidInput(f"weight must be 0 or more, got {plain(self.weight)!r}")
+            raise InvalidInput(f"weight must be 0 or more, got {shown(self.weight)}")
         object.__setattr__(self, "weight", float(self.weight))  # 1 and 1.0 must be described alike
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002

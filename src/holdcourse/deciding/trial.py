@@ -44,7 +44,7 @@ from holdcourse.deciding.rules import (
     states_within,
     uniform,
 )
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import CostModel, ExpertCosts, KnownCosts, Nothing, OptimisticCosts, can, maximises
 from holdcourse.movement.problem import Problem
 
@@ -102,7 +102,7 @@ def trial(
     if blocks is not None and whole_number(blocks, "blocks", 2) % 2:
         raise InvalidInput(f"blocks must be even, because they come in pairs, one for each arm; got {blocks}")
     if not (is_finite(heard) and 0 <= heard <= 1):
-        raise InvalidInput(f"heard must be a share of the other arm's rounds, from 0 to 1, got {heard!r}")
+        raise InvalidInput(f"heard must be a share of the other arm's rounds, from 0 to 1, got {shown(heard)}")
     heard = float(heard)
     if policy.costs.needs_costs:
         raise InvalidInput(

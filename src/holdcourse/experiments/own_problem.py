@@ -16,7 +16,7 @@ from holdcourse.backtest.csvfile import Csv
 from holdcourse.deciding import registry
 from holdcourse.deciding.named_policies import make_policy
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.experiments.runs import Frozen, PolicyConfig, Positive, RunConfig, Scene, WorldConfig, digest
 from holdcourse.learning.kernels import Kernel
 from holdcourse.movement.grid import grid
@@ -284,8 +284,8 @@ def _build(config: OwnWorld, run: RunConfig) -> SyntheticWorld:
         table = np.array(rows, dtype=np.float64)
         if table.shape != (len(listed), problem.n):
             raise InvalidInput(
-                f"costs: the table must have {len(listed)} rows, one per context, and {problem.n} columns, one per "
-                f"action, got {table.shape[0]} and {table.shape[1]}"
+                f"costs: the table must have {counted(len(listed), 'row')}, one per context, and "
+                f"{counted(problem.n, 'column')}, one per action, got {table.shape[0]} and {table.shape[1]}"
             )
         table = table[where]
     if not np.isfinite(table).all():

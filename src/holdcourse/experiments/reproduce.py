@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import holdcourse as hc
 from holdcourse import archive
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.experiments import paper
 from holdcourse.experiments.paper import OVER_RHO, OVER_TIME, SyntheticPlan, WindPlan, WindSite
 from holdcourse.experiments.plots import plot_costs, plot_movement, plot_rho
@@ -260,7 +260,7 @@ def write_reports(done: list[Reproduction], out: Path) -> Path:
 
 def synthetic_tables(results: Results, plan: SyntheticPlan) -> list[Grid]:
     """Return the total cost and its ratio to the optimum, by rho and policy."""
-    what = "1 function" if plan.functions == 1 else f"{plan.functions} functions"
+    what = counted(plan.functions, "function")
     return [
         cost_grid(results, OVER_TIME, f"mean total cost, {plan.rounds} rounds, {what}"),
         cost_grid(results, OVER_TIME, f"total cost over the clairvoyant optimum, {plan.rounds} rounds", ratio=True),

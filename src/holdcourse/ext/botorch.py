@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, shown
 from holdcourse.learning.costs import Estimate
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.movement.problem import Problem
@@ -86,9 +86,9 @@ class BotorchCosts:
         context_dimension: int | None = None,
     ) -> None:
         if not (math.isfinite(width) and width >= 0):
-            raise InvalidInput(f"width must be 0 or more, got {width!r}")
+            raise InvalidInput(f"width must be 0 or more, got {shown(width)}")
         if noise_std is not None and not (math.isfinite(noise_std) and noise_std > 0):
-            raise InvalidInput(f"noise_std must be positive, got {noise_std!r}")
+            raise InvalidInput(f"noise_std must be positive, got {shown(noise_std)}")
         name = type(model).__name__
         outputs = getattr(model, "num_outputs", 1)
         if outputs != 1:

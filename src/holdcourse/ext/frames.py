@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, counted, shown
 from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
 from holdcourse.running.events import Ask, Change, Episode, Redirect, Retract, Tell
@@ -80,7 +80,10 @@ def context_columns(contexts: Any, names: Sequence[str] | None) -> Columns:
     if names is None:
         names = ["context"] if width == 1 else [f"context_{axis}" for axis in range(width)]
     if len(names) != width:
-        raise InvalidInput(f"contexts have {width} numbers, but context_names are {list(names)}; give one for each")
+        raise InvalidInput(
+            f"context_names must be {counted(width, 'name')}, one for each number of a context, got "
+            f"{shown(list(names))}"
+        )
     return {name: contexts[:, axis] for axis, name in enumerate(names)}
 
 

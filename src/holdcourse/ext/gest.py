@@ -28,7 +28,7 @@ from holdcourse import archive
 from holdcourse.checks import whole_number
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.recommended import recommended
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, shown
 from holdcourse.learning.costs import maximises
 from holdcourse.movement.grid import grid
 from holdcourse.movement.problem import Metric, Problem
@@ -383,4 +383,4 @@ def _number(row: Mapping[str, Any], name: str, remedy: str = "") -> float:
     try:
         return float(row[name])
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name!r} must be a number, got {row[name]!r}{remedy}") from None
+        raise InvalidInput(f"{name!r} must be a number, got {shown(row[name])}{remedy}") from None

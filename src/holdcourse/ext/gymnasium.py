@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, counted
 from holdcourse.learning.history import check_contexts
 from holdcourse.running.controller import Controller
 from holdcourse.worlds.simulation import World, measurement_noise, shown_costs
@@ -120,7 +120,9 @@ class WorldEnv(gymnasium.Env[Observation, np.int64]):
         self.world.problem.check_action(start)
         self._contexts = self._sequence(self._seed)
         self._round, self._place, self._measurement = 0, int(start), 0.0
-        self._words = f"an episode of {len(self._contexts)} rounds begins at {self.world.problem.value(self._place)}"
+        self._words = (
+            f"an episode of {counted(len(self._contexts), 'round')} begins at {self.world.problem.value(self._place)}"
+        )
         return self._observation(), self._about_round()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, Info]:

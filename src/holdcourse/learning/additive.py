@@ -40,7 +40,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from holdcourse.archive import Arrays, require_arrays
 from holdcourse.checks import flag, is_finite
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import Estimate
 from holdcourse.learning.history import check_context, check_measurement, context_rows, context_vector
 from holdcourse.movement.knobs import Knobs
@@ -134,11 +134,11 @@ class AdditiveCosts:
             raise InvalidInput(f"this model is for hc.knobs(...), got {problem!r}; use hc.planner for other problems")
         for name, value in (("noise_std", noise_std), ("spread", spread)):
             if value is not None and not (is_finite(value) and value > 0):
-                raise InvalidInput(f"{name} must be above 0, or None to have it fitted, got {plain(value)!r}")
+                raise InvalidInput(f"{name} must be above 0, or None to have it fitted, got {shown(value)}")
         if not (is_finite(width) and width >= 0):
-            raise InvalidInput(f"width must be 0 or more, got {plain(width)!r}")
+            raise InvalidInput(f"width must be 0 or more, got {shown(width)}")
         if prior_mean is not None and not is_finite(prior_mean):
-            raise InvalidInput(f"prior_mean must be a number, or None to have it fitted, got {plain(prior_mean)!r}")
+            raise InvalidInput(f"prior_mean must be a number, or None to have it fitted, got {shown(prior_mean)}")
         self.problem, self.width, self.maximise = problem, float(width), flag(maximise, "maximise")
         self._box = _box(context_bounds)
         self._given = {"noise_std": noise_std, "prior_mean": prior_mean, "spread": spread}
@@ -536,5 +536,5 @@ def _box(bounds: ArrayLike | None) -> Array:
         pairs = np.zeros((0, 0))
     pairs = pairs[None] if pairs.shape == (2,) else pairs
     if pairs.ndim != 2 or pairs.shape[1:] != (2,) or not np.isfinite(pairs).all() or (pairs[:, 0] >= pairs[:, 1]).any():
-        raise InvalidInput(f"context_bounds must be (low, high) for each number of a context, got {plain(bounds)!r}")
+        raise InvalidInput(f"context_bounds must be (low, high) for each number of a context, got {shown(bounds)}")
     return pairs

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.posteriors.protocol import Posterior
 
 
@@ -38,9 +38,9 @@ class TheoryWidth:
 
     def __post_init__(self) -> None:
         if not (is_finite(self.norm_bound) and self.norm_bound > 0):
-            raise InvalidInput(f"norm_bound must be positive, got {self.norm_bound!r}")
+            raise InvalidInput(f"norm_bound must be positive, got {shown(self.norm_bound)}")
         if not (is_finite(self.delta) and 0 < self.delta < 1):
-            raise InvalidInput(f"delta must lie between 0 and 1, got {self.delta!r}")
+            raise InvalidInput(f"delta must lie between 0 and 1, got {shown(self.delta)}")
         for name in ("norm_bound", "delta"):
             object.__setattr__(self, name, float(getattr(self, name)))  # 2 and 2.0 must be described alike
 
@@ -79,7 +79,7 @@ class OutlierGuard:
 
     def __post_init__(self) -> None:
         if not (is_finite(self.deviations) and self.deviations > 0):
-            raise InvalidInput(f"deviations must be positive, got {self.deviations!r}")
+            raise InvalidInput(f"deviations must be positive, got {shown(self.deviations)}")
         object.__setattr__(self, "deviations", float(self.deviations))
 
     def tamed(self, measurement: float, mean: float, std: float) -> tuple[float, float]:

@@ -48,7 +48,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, require_arrays, under
 from holdcourse.checks import flag, is_finite
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.learning.history import (
     History,
@@ -438,7 +438,7 @@ def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
         costs = np.full(n, np.nan)
     if costs.shape != (n,) or not (costs > -np.inf).all():
         raise InvalidInput(
-            f"{what} must be {n} numbers, one per action ({sign * np.inf} forbids an action), got {given!r}"
+            f"{what} must be {n} numbers, one per action ({sign * np.inf} forbids an action), got {shown(given)}"
         )
     return costs
 
@@ -591,7 +591,7 @@ class LowerBound:
         interval_map: IntervalMap | None = None,
     ) -> None:
         if not isinstance(width, TheoryWidth) and not (is_finite(width) and width >= 0):
-            raise InvalidInput(f"width must be 0 or more, or a TheoryWidth, got {width!r}")
+            raise InvalidInput(f"width must be 0 or more, or a TheoryWidth, got {shown(width)}")
         if every not in ("round", "episode"):
             raise InvalidInput(f"every must be 'round' or 'episode', got {every!r}")
         if maximise and interval_map is not None:
@@ -599,9 +599,9 @@ class LowerBound:
                 "interval_map already returns costs, so maximise=True does not apply; let the map turn gains into costs"
             )
         if guard is not None and not callable(getattr(guard, "tamed", None)):
-            raise InvalidInput(f"guard must be an OutlierGuard, or None, got {guard!r}")
+            raise InvalidInput(f"guard must be an OutlierGuard, or None, got {shown(guard)}")
         if interval_map is not None and not callable(interval_map):
-            raise InvalidInput(f"interval_map must be a function of two arrays, or None, got {interval_map!r}")
+            raise InvalidInput(f"interval_map must be a function of two arrays, or None, got {shown(interval_map)}")
         self.posterior = posterior
         self._judging = isinstance(posterior, JudgingPosterior)  # asked once: it takes a while
         self.width = width if isinstance(width, TheoryWidth) else float(width)

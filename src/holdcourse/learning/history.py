@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import CONVERT, are_numbers, float_array, one_number, require_numbers, too_large
-from holdcourse.errors import InvalidInput, plain, shown
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
 
@@ -57,8 +57,8 @@ class History:
         measurements = float_array(measurements, "history measurements")
         if measurements.ndim != 1 or not len(actions) == len(contexts) == len(measurements):
             raise InvalidInput(
-                f"a history needs one context and one measurement per action, got {len(actions)} actions, "
-                f"{len(contexts)} contexts and measurements of shape {measurements.shape}"
+                f"a history needs one context and one measurement per action, got {counted(len(actions), 'action')}, "
+                f"{counted(len(contexts), 'context')} and measurements of shape {measurements.shape}"
             )
         bad = np.flatnonzero(~np.isfinite(measurements))
         if len(bad):
@@ -82,14 +82,14 @@ class History:
     def from_triples(cls, triples: Iterable[tuple[int, ArrayLike, float]]) -> History:
         """Make a history of (action, context, measurement) triples; None is the empty context."""
         if not isinstance(triples, Iterable):
-            raise InvalidInput(f"history must be (action, context, measurement) triples, got {triples!r}")
+            raise InvalidInput(f"history must be (action, context, measurement) triples, got {shown(triples)}")
         rows = list(triples)
         if not rows:
             return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
         wrong = next((k for k, row in enumerate(rows) if not isinstance(row, Sequence) or len(row) != 3), None)
         if wrong is not None:
             raise InvalidInput(
-                f"measurement {wrong} of the history must be (action, context, measurement), got {rows[wrong]!r}"
+                f"measurement {wrong} of the history must be (action, context, measurement), got {shown(rows[wrong])}"
             )
         actions, contexts, measurements = zip(*rows, strict=True)
         dimension = len(check_context(contexts[0], None))
@@ -105,7 +105,9 @@ class History:
                 f"numbered from 0 to {problem.n - 1}"
             )
         if len(self) and dimension is not None and contexts.shape[1] != dimension:
-            raise InvalidInput(f"the contexts of the history have {contexts.shape[1]} numbers, expected {dimension}")
+            raise InvalidInput(
+                f"the contexts of the history must have {counted(dimension, 'number')}, got {contexts.shape[1]}"
+            )
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -118,7 +120,7 @@ def context_vector(context: Any) -> Array:
     try:
         vector = np.array(context, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"a context must be a number or a list of numbers, got {plain(context)!r}") from None
+        raise InvalidInput(f"a context must be a number or a list of numbers, got {shown(context)}") from None
     except OverflowError:
         raise too_large(context, "a context") from None
     if vector.ndim == 0:
@@ -146,15 +148,15 @@ def check_context(context: Any, dimension: int | None) -> Array:
 def _wrong_shape(context: Any, vector: Array, dimension: int | None) -> InvalidInput:
     if dimension == 0:
         return InvalidInput(
-            f"no earlier round had a context, so this one cannot have one, got {plain(context)!r}; leave it out, or "
+            f"no earlier round had a context, so this one cannot have one, got {shown(context)}; leave it out, or "
             "start again and give a context from the first round on"
         )
     expected = (
         "a number or a flat list of numbers" if dimension is None else f"{dimension} number{'s' * (dimension != 1)}"
     )
     if vector.ndim == 1 and dimension is not None:
-        return InvalidInput(f"a context must be {expected}, got {repr(plain(context)) if vector.size else 'none'}")
-    return InvalidInput(f"a context must be {expected}, got {plain(context)!r} of shape {vector.shape}")
+        return InvalidInput(f"a context must be {expected}, got {shown(context) if vector.size else 'none'}")
+    return InvalidInput(f"a context must be {expected}, got {shown(context)} of shape {vector.shape}")
 
 
 def context_rows(contexts: Any, dimension: int | None = None, what: str = "contexts") -> Array:
@@ -162,7 +164,7 @@ def context_rows(contexts: Any, dimension: int | None = None, what: str = "conte
     try:
         rows = np.array(contexts, dtype=np.float64, order="C")
     except (TypeError, ValueError):
-        raise InvalidInput(f"{what} must be an array of shape (k,) or (k, d), got {contexts!r}") from None
+        raise InvalidInput(f"{what} must be an array of shape (k,) or (k, d), got {shown(contexts)}") from None
     except OverflowError:
         raise too_large(contexts, what) from None
     if rows.ndim == 1:

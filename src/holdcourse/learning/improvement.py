@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.errors import InvalidInput, TooLarge, counted
 from holdcourse.learning.confidence import TheoryWidth
 from holdcourse.learning.costs import LowerBound
 from holdcourse.learning.history import History
@@ -86,8 +86,8 @@ class Belief:
         if isinstance(posterior, FittedPosterior):
             if posterior.fit is None:
                 raise InvalidInput(
-                    f"{len(past)} measurements are too few to estimate the costs between the settings; refine after "
-                    "more rounds"
+                    f"the costs between the settings cannot be estimated from {counted(len(past), 'measurement')}; "
+                    "refine after more rounds"
                 )
             log, widening, past = posterior.log, posterior.widening, posterior.believed()
             prior_mean = posterior.fit.prior_mean
@@ -144,8 +144,8 @@ class Belief:
         """Compare all settings of a finer problem with the old ones, of which `places` says where they are in it."""
         if problem.n > MATRIX_ACTIONS:
             raise TooLarge(
-                f"{problem.n} settings would have to be compared, but at most {MATRIX_ACTIONS} can be; give within= to "
-                "say where to refine, or allow a larger loss"
+                f"{problem.n:,} settings would have to be compared, but at most {MATRIX_ACTIONS:,} can be; give "
+                "within= to say where to refine, or allow a larger loss"
             )
         from scipy.linalg import cho_factor, cho_solve, solve_triangular
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, TooLarge, plain
+from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.movement.problem import Problem
 
 __all__ = ["AnyKernel", "Kernel", "KernelSum", "check_kernel", "summed", "zscore"]
@@ -44,7 +44,8 @@ def checked_covariance(matrix: Any) -> Array:
         square = np.array(matrix, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"action must be a scikit-learn kernel such as RBF(0.2), or an (n, n) covariance matrix, got {matrix!r}"
+            "action must be a scikit-learn kernel such as RBF(0.2), or an (n, n) covariance matrix, got "
+            f"{shown(matrix)}"
         ) from None
     if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
         raise InvalidInput(f"the action covariance must be an (n, n) matrix, got shape {square.shape}")
@@ -71,7 +72,9 @@ def checked_axis_numbers(values: Any, name: str, *, positive: bool) -> float | A
     """A shift or a scale: one number, or one per axis."""
     numbers = float_array(values, name)
     if numbers.ndim > 1 or numbers.size == 0 or not np.isfinite(numbers).all() or (positive and (numbers <= 0).any()):
-        raise InvalidInput(f"{name} must be a finite{' positive' * positive} number, or one per axis, got {values!r}")
+        raise InvalidInput(
+            f"{name} must be a finite{' positive' * positive} number, or one per axis, got {shown(values)}"
+        )
     if numbers.size == 1:
         return float(numbers.reshape(-1)[0])
     numbers.setflags(write=False)
@@ -90,7 +93,7 @@ def checked_period(values: Any, name: str) -> Periods | None:
     for entry in entries:
         if entry is not None and (isinstance(entry, bool) or not (is_finite(entry) and entry > 0)):
             raise InvalidInput(
-                f"{name} must be positive and finite, got {plain(entry)!r}; give None for an axis that is not periodic"
+                f"{name} must be positive and finite, got {shown(entry)}; give None for an axis that is not periodic"
             )
     periods = tuple(None if entry is None else float(entry) for entry in entries)
     return periods if any(entry is not None for entry in periods) else None
@@ -99,7 +102,7 @@ def checked_period(values: Any, name: str) -> Periods | None:
 def per_axis(given: tuple[Entry, ...], dimension: int, name: str) -> tuple[Entry, ...]:
     """One entry for each number of a context; a single one serves all."""
     if len(given) not in (1, dimension):
-        raise InvalidInput(f"{name} has {len(given)} entries, but contexts have {dimension} numbers")
+        raise InvalidInput(f"{name} must have {_one_or(dimension, 'entry', 'number of a context')}, got {len(given)}")
     return given * dimension if len(given) == 1 else given
 
 
@@ -228,7 +231,7 @@ def check_parameters(kernel: Any, name: str) -> None:
         if is_sklearn_kernel(value):
             check_parameters(value, name)
         elif ours and option in OPERANDS:
-            raise InvalidInput(f"{where} must be a kernel, got {value!r}")
+            raise InvalidInput(f"{where} must be a kernel, got {shown(value)}")
         elif ours and option in NUMBERS:
             _check_numbers(value, where, *NUMBERS[option])
         elif ours and option.endswith("_bounds") and not isinstance(value, str):
@@ -243,7 +246,7 @@ def _check_numbers(value: Any, where: str, least: float, or_equal: bool, axes: i
     finite = np.isfinite(numbers) | (np.isposinf(numbers) & where.startswith("nu "))  # an infinite nu is the RBF kernel
     if numbers.ndim > axes or numbers.size == 0 or not (fits & finite).all():
         beyond = f"{least:g} or more" if or_equal else f"above {least:g}"
-        raise InvalidInput(f"{where} must be finite and {beyond}, got {plain(value)!r}")
+        raise InvalidInput(f"{where} must be finite and {beyond}, got {shown(value)}")
 
 
 def axis_counts(kernel: Any) -> list[int]:
@@ -274,7 +277,7 @@ def zscore(values: ArrayLike) -> tuple[Array, Array]:
     points = float_array(values, "values")
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or len(points) == 0 or not np.isfinite(points).all():
-        raise InvalidInput(f"zscore needs one or more rows of finite numbers, got {plain(values)!r}")
+        raise InvalidInput(f"zscore needs one or more rows of finite numbers, got {shown(values)}")
     spread = points.std(axis=0)
     return points.mean(axis=0), np.where(spread > 0, spread, 1.0)
 
@@ -416,9 +419,11 @@ class Kernel(_Summable):
             refuse_noise(getattr(self, name), name)
             check_parameters(getattr(self, name), name)
         if self.context is not None and not is_sklearn_kernel(self.context):
-            raise InvalidInput(f"context must be a scikit-learn kernel such as RBF(0.2), or None, got {self.context!r}")
+            raise InvalidInput(
+                f"context must be a scikit-learn kernel such as RBF(0.2), or None, got {shown(self.context)}"
+            )
         if not (is_finite(self.variance) and self.variance > 0):
-            raise InvalidInput(f"variance must be a positive number, got {plain(self.variance)!r}")
+            raise InvalidInput(f"variance must be a positive number, got {shown(self.variance)}")
         store("variance", float(self.variance))
         for name in ("action_shift", "context_shift"):
             store(name, checked_axis_numbers(getattr(self, name), name, positive=False))
@@ -539,7 +544,7 @@ class KernelSum(_Summable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms or not all(isinstance(term, Kernel) for term in self.terms):
-            raise InvalidInput(f"a sum of kernels needs one Kernel or more, got {self.terms!r}")
+            raise InvalidInput(f"a sum of kernels needs one Kernel or more, got {shown(self.terms)}")
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -550,7 +555,7 @@ class KernelSum(_Summable):
 def check_kernel(kernel: Any) -> None:
     """Raise unless it is a kernel of ours."""
     if not isinstance(kernel, _Summable):
-        raise InvalidInput(f"kernel must be a Kernel, a sum of them, or 'auto' to fit one, got {kernel!r}")
+        raise InvalidInput(f"kernel must be a Kernel, a sum of them, or 'auto' to fit one, got {shown(kernel)}")
 
 
 def summed(parts: Sequence[Kernel]) -> AnyKernel:
@@ -562,7 +567,9 @@ def _inputs(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift:
     dimensions = points.shape[1]
     for name, numbers in (("shift", shift), ("scale", scale)):
         if not isinstance(numbers, float) and np.size(numbers) not in (1, dimensions):
-            raise InvalidInput(f"{what}_{name} has {np.size(numbers)} numbers, but the {what}s have {dimensions} axes")
+            raise InvalidInput(
+                f"{what}_{name} must be {_one_or(dimensions, 'number', f'axis of the {what}s')}, got {np.size(numbers)}"
+            )
     _check_axes(axes, dimensions, what, kernel)
     inputs: Array = (points - shift) / scale
     return inputs
@@ -572,8 +579,13 @@ def _check_axes(axes: tuple[int, ...], dimensions: int, what: str, kernel: Any) 
     for count in axes:
         if count not in (1, dimensions):
             raise InvalidInput(
-                f"the {what} kernel {kernel} has {count} length scales, but the {what}s have {dimensions} axes"
+                f"the {what} kernel {kernel} must have {_one_or(dimensions, 'length scale', f'axis of the {what}s')}, "
+                f"got {count}"
             )
+
+
+def _one_or(dimensions: int, what: str, of: str) -> str:
+    return f"one {what}" if dimensions == 1 else f"one {what}, or {dimensions}, one for each {of}"
 
 
 def _same(one: Kernel, other: Kernel) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import transport
 from holdcourse.checks import check_index
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.movement.tree import Tree
 
 Array = NDArray[np.float64]
@@ -50,7 +50,7 @@ def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: fl
     if not (type(action) is int and 0 <= action < tree.n):  # else all is well, which is most often so
         check_index(action, tree.n)
     if not 0.0 <= uniform < 1.0:
-        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
     return int(
         transport.sample(before, after, int(action), float(uniform), tree.parent, tree.first_child, tree.children)
     )
@@ -73,7 +73,7 @@ def sample_from_states(tree: Tree, q: Array, q_next: Array, action: int, uniform
         if np.shape(state) != tree.parent.shape:
             raise InvalidInput(f"a state must have shape {tree.parent.shape}, got {np.shape(state)}")
     if not 0.0 <= uniform < 1.0:
-        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
     drawn = transport.sample_from_states(
         q, q_next, int(action), float(uniform), tree.parent, tree.first_child, tree.children
     )

@@ -137,11 +137,11 @@ def require_small(shape: tuple[int, ...]) -> None:
         per_axis = math.floor(fits ** (1 / len(shape)) + 1e-9)
         raise TooLarge(
             f"a grid of {' x '.join(map(str, shape))} has {said(count)} actions; with {len(shape)} axes at most "
-            f"{fits} fit, for instance {per_axis} values per axis. Use fewer axes, or fewer values on each; or "
+            f"{fits:,} fit, for instance {per_axis} values per axis. Use fewer axes, or fewer values on each; or "
             "hc.knobs(...), which lists no combinations, where the cost is nearly a sum over groups of knobs"
         )
 
 
 def said(count: int) -> str:
     """Return a count that people can read: large ones are rounded."""
-    return str(count) if count < 10**15 else f"about 1e{len(str(count)) - 1}"
+    return f"{count:,}" if count < 10**15 else f"about 1e{len(str(count)) - 1}"

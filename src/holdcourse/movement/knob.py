@@ -19,6 +19,7 @@ the largest of them counts), and all that is known about points applies to it; s
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, InvalidMetric, plain
+from holdcourse.errors import InvalidInput, InvalidMetric, counted, plain, shown
 from holdcourse.movement.metric import check_metric, checked_square
 from holdcourse.units import Price, price
 
@@ -205,10 +206,10 @@ def knob(
             )
         per_unit = per_unit if isinstance(per_unit, str) else _positive(per_unit, "per_unit")
     if not isinstance(together, str):
-        raise InvalidInput(f"together must be a word that knobs share, such as 'restart', got {plain(together)!r}")
+        raise InvalidInput(f"together must be a word that knobs share, such as 'restart', got {shown(together)}")
     steps = _steps(per_step, len(listed))
     if ordered is not None and not isinstance(ordered, bool):
-        raise InvalidInput(f"ordered must be True or False, got {plain(ordered)!r}")
+        raise InvalidInput(f"ordered must be True or False, got {shown(ordered)}")
     in_order = _orderly(listed, steps) if ordered is None else ordered
     return Knob(listed, per_unit, steps, _changes(change, len(listed)), together, in_order)
 
@@ -254,15 +255,27 @@ def _values(values: Any) -> tuple[Any, ...]:
         written = [str(float(each)) if _kind(each) is float else str(each) for each in names]
         written = [text.removesuffix(".0") for text in written]  # 1, 1.0 and "1" look the same where they are read
         if len(set(written)) < len(names) or len(set(names)) < len(names):  # True is 1, to Python
-            raise InvalidInput(f"a value occurs twice, or two look the same, in {list(names)}; give each once")
+            raise InvalidInput(f"{_alike(names, written)}; give each value once")
         return names
     array = float_array(listed, "values")
     if array.ndim != 1 or array.size == 0:
         raise InvalidInput(f"the values must be a non-empty list of numbers or names, got shape {array.shape}")
     require_finite(array, "values")
     if len(np.unique(array)) != len(array):
-        raise InvalidInput(f"a value occurs twice in {array.tolist()}; give each once")
+        ordered = np.sort(array)
+        twice = ordered[1:][np.diff(ordered) == 0][0]
+        raise InvalidInput(f"the value {twice:g} occurs twice; give each value once")
     return tuple(array.tolist())
+
+
+def _alike(names: Sequence[Any], written: Sequence[str]) -> str:
+    """Say which two names are the same, or look so."""
+    for (one, text), (other, same) in itertools.combinations(zip(names, written, strict=True), 2):
+        if type(one) is type(other) and one == other:
+            return f"the value {one!r} occurs twice"
+        if one == other or text == same:
+            return f"the values {one!r} and {other!r} look the same"
+    raise AssertionError("asked of names that all differ")
 
 
 def _kind(value: Any) -> type:
@@ -276,7 +289,7 @@ def _orderly(values: tuple[Any, ...], per_step: Any) -> bool:
 
 def _positive(number: Any, what: str) -> float:
     if isinstance(number, bool) or not is_finite(number) or number <= 0:
-        raise InvalidInput(f"{what} must be a positive number or a price such as '30 s', got {plain(number)!r}")
+        raise InvalidInput(f"{what} must be a positive number or a price such as '30 s', got {shown(number)}")
     return float(number)
 
 
@@ -287,7 +300,8 @@ def _steps(per_step: Any, count: int) -> float | str | tuple[float, ...] | None:
         return _positive(per_step, "per_step")
     if len(per_step) != count - 1:
         raise InvalidInput(
-            f"{count} values have {count - 1} steps between them, but per_step has {len(per_step)} prices"
+            f"per_step must have {counted(count - 1, 'price')}, one for each step between the "
+            f"{counted(count, 'value')}, got {len(per_step)}"
         )
     return tuple(_positive(each, "per_step") for each in per_step)
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge, plain
+from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge, plain, shown
 from holdcourse.movement.grid import Grid, said
 from holdcourse.movement.knob import Knob, knob_of
 from holdcourse.movement.problem import KNOBS, Problem
@@ -66,7 +66,7 @@ class Knobs(Problem):
             )
         if sum(group.n for group in self.groups) > MOST_ENTRIES:
             raise TooLarge(
-                f"the groups have {sum(g.n for g in self.groups)} settings in all, but at most {MOST_ENTRIES} fit; "
+                f"the groups have {sum(g.n for g in self.groups):,} settings in all, but at most {MOST_ENTRIES:,} fit; "
                 "make smaller groups, or give fewer values"
             )
         self.metric_name, self.directed, self.has_coordinates = KNOBS, False, True
@@ -219,7 +219,7 @@ class Knobs(Problem):
         if not isinstance(allowed, Mapping) or not set(allowed) <= set(self._names):
             raise InvalidInput(
                 f"allowed must list the values that may be chosen under the name of each knob, or be {self.entries} "
-                f"booleans; the knobs are {list(self._names)}, got {plain(allowed)!r}"
+                f"booleans; the knobs are {list(self._names)}, got {shown(allowed)}"
             )
         masks = []
         for group in self.groups:
@@ -248,7 +248,7 @@ class Knobs(Problem):
         if wrong:
             raise InvalidInput(
                 f"{wrong[0]} cannot be changed for hc.knobs(...): each knob has a price of its own, and "
-                f"{wrong[0]}={plain(prices[wrong[0]])!r:.80} would apply to none of them. Change fixed_cost, or begin "
+                f"{wrong[0]}={shown(prices[wrong[0]])} would apply to none of them. Change fixed_cost, or begin "
                 "another record with knobs at the new prices, such as hc.knob(values, change=...)"
             )
         return super().repriced(prices)
@@ -333,8 +333,8 @@ def knobs(
         count = math.prod(len(found[name].values) for name in names)
         if count > MOST_IN_GROUP:
             raise TooLarge(
-                f"the group {', '.join(names)} has {said(count)} settings, but at most {MOST_IN_GROUP} can be planned "
-                "together; give fewer knobs the same group or the same `together`, or give fewer values"
+                f"the group {', '.join(names)} has {said(count)} settings, but at most {MOST_IN_GROUP:,} can be "
+                "planned together; give fewer knobs the same group or the same `together`, or give fewer values"
             )
         problems.append(Problem(Grid(tuple(names), tuple(found[name] for name in names)), "cityblock", **options))
     return Knobs(problems, list(found))
@@ -362,11 +362,11 @@ def _groups(given: Any, names: Sequence[str]) -> list[list[str]]:
         if isinstance(group, str) or not isinstance(group, Sequence):
             raise InvalidInput(
                 f"groups must be lists of knobs that act on each other, such as [{tuple(names[:2])}], got "
-                f"{plain(given)!r}"
+                f"{shown(given)}"
             )
         unknown = [name for name in group if name not in names]
         if unknown:
-            raise InvalidInput(f"groups names {plain(unknown[0])!r}, which is not a knob; the knobs are {list(names)}")
+            raise InvalidInput(f"groups names {shown(unknown[0])}, which is not a knob; the knobs are {list(names)}")
     return [list(group) for group in listed]
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import descent, lanes, transport
 from holdcourse.checks import check_index
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.movement.tree import Tree
 
 Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
     if not descent.usable_costs(costs):
         raise InvalidInput(_what_is_wrong(costs))
     if not 1.0 <= kappa < math.inf:
-        raise InvalidInput(f"kappa must be at least 1, got {kappa!r}")
+        raise InvalidInput(f"kappa must be at least 1, got {shown(kappa)}")
     out: Array
     if tree.n > LARGE:
         out = lanes.step(q, costs, float(kappa), *tree.lanes)
@@ -114,7 +114,7 @@ def step(
     if not (type(action) is int and 0 <= action < tree.n):  # `check_index` takes longer, and says what is wrong
         check_index(action, tree.n)
     if not 0.0 <= uniform < 1.0:
-        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
     q_next = descend(tree, q, costs, kappa)
     after = leaf_probabilities(tree, q_next)
     paths = tree.parent, tree.first_child, tree.children

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import minplus
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import Points
 from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
@@ -366,7 +366,9 @@ def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: in
         problem.check_action(start)
     taken = np.asarray(actions).reshape(-1).tolist()
     if len(taken) != len(checked):
-        raise InvalidInput(f"there are {len(taken)} actions for {len(checked)} rounds of costs; give one per round")
+        raise InvalidInput(
+            f"actions must be {counted(len(checked), 'index', 'indices')}, one per round of costs, got {len(taken)}"
+        )
     for t, action in enumerate(taken):
         problem.check_action(action)
         if checked[t, action] == np.inf:
@@ -400,8 +402,8 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     """
     try:
         table = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"costs must be numbers: {error}") from None
+    except (TypeError, ValueError):
+        raise InvalidInput(f"costs must be numbers, all rows of the same length, got {shown(costs)}") from None
     if table.ndim != 2 or table.shape[1] != problem.n:
         raise InvalidInput(
             f"costs must have shape (T, {problem.n}), a row per round and a column per action, got {table.shape}"
@@ -474,8 +476,8 @@ def _checked_costs(costs: ArrayLike, problem: Problem) -> tuple[Array, Array]:
     """Return the costs (T, n), read-only, and the smallest of each round."""
     try:
         checked = np.ascontiguousarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"costs must be numbers: {error}") from None
+    except (TypeError, ValueError):
+        raise InvalidInput(f"costs must be numbers, all rows of the same length, got {shown(costs)}") from None
     if checked.shape == (0,):  # an empty list of rounds
         checked = checked.reshape(0, problem.n)
     if checked.ndim != 2 or checked.shape[1] != problem.n:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.movement.grid import Grid
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import MOST_COLUMNS
@@ -42,7 +42,7 @@ class Prices:
         if isinstance(fixed_cost, str):
             if not any(sign.isdigit() for sign in fixed_cost):
                 raise InvalidInput(
-                    f"fixed_cost must be a number or a price such as '0.5 EUR per change', got {fixed_cost!r}"
+                    f"fixed_cost must be a number or a price such as '0.5 EUR per change', got {shown(fixed_cost)}"
                 )
             each_time = price(_with_per(fixed_cost), "fixed_cost")
             fixed_cost = _converted(each_time, cost_unit, "change", "fixed_cost")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import check_index, flag, float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, InvalidMetric, NoActionLeft, TooLarge, plain
+from holdcourse.errors import InvalidInput, InvalidMetric, NoActionLeft, TooLarge, counted, plain, shown
 from holdcourse.movement.grid import Grid, grid
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.metric import (
@@ -132,14 +132,14 @@ class Problem:
             self.actions = _checked_coordinates(actions)
             if len(self.actions) != len(matrix):
                 raise InvalidInput(
-                    f"there are {len(self.actions)} actions but the metric matrix has shape {matrix.shape}; "
-                    "give one row and one column per action"
+                    f"the metric matrix must have {counted(len(self.actions), 'row')} and as many columns, one of each "
+                    f"per action, got shape {matrix.shape}"
                 )
 
         self.n = len(self.actions)
         axes = self.actions.shape[1]
         if self.metric_name == KNOBS and any(isinstance(each, str) for each in np.atleast_1d(np.array(scale, object))):
-            raise InvalidInput(f"these knobs have prices of their own; give scale as a number, got {plain(scale)!r}")
+            raise InvalidInput(f"these knobs have prices of their own; give scale as a number, got {shown(scale)}")
         priced = Prices.of(scale, fixed_cost, _checked_units(unit, axes), _checked_text(cost_unit, "cost_unit"))
         scale, self.units, self.cost_unit = priced.scale, priced.units, priced.cost_unit
         self.context_names = _checked_texts(context_names, "context_names")
@@ -147,7 +147,8 @@ class Problem:
         names, units = self.context_names, self.context_units
         if names is not None and units is not None and len(names) != len(units):
             raise InvalidInput(
-                f"there are {len(names)} context_names but {len(units)} context_units; give one unit for each name"
+                f"context_units must be {counted(len(names), 'unit')}, one for each name in context_names, got "
+                f"{len(units)}"
             )
         self.fixed_cost = _checked_fixed_cost(priced.fixed_cost)
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
@@ -619,7 +620,7 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
 
 def _checked_text(text: Any, what: str) -> str:
     if not isinstance(text, str):
-        raise InvalidInput(f"{what} must be text, such as 'kWh', got {plain(text)!r}")
+        raise InvalidInput(f"{what} must be text, such as 'kWh', got {shown(text)}")
     return known(text)
 
 
@@ -627,7 +628,7 @@ def _checked_units(unit: Any, axes: int) -> tuple[str, ...]:
     if isinstance(unit, str):
         return (known(unit),) * axes
     if not isinstance(unit, Sequence) or len(unit) != axes:
-        raise InvalidInput(f"unit must be one unit or {axes} (one per coordinate), got {plain(unit)!r}")
+        raise InvalidInput(f"unit must be one unit or {axes} (one per coordinate), got {shown(unit)}")
     return tuple(_checked_text(each, "unit") for each in unit)
 
 
@@ -635,13 +636,13 @@ def _checked_texts(names: Any, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
-        raise InvalidInput(f"{what} must be a list of words, one for each number of a context, got {plain(names)!r}")
+        raise InvalidInput(f"{what} must be a list of words, one for each number of a context, got {shown(names)}")
     return tuple(names)
 
 
 def _checked_fixed_cost(fixed_cost: float) -> float:
     if not (is_finite(fixed_cost) and fixed_cost >= 0):
-        raise InvalidInput(f"fixed_cost must be 0 or more, got {fixed_cost!r}")
+        raise InvalidInput(f"fixed_cost must be 0 or more, got {shown(fixed_cost)}")
     return float(fixed_cost)
 
 
@@ -651,7 +652,7 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
         raise InvalidInput(f"scale must be one number or {dimensions} (one per coordinate), got shape {factors.shape}")
     if not (np.isfinite(factors) & (factors > 0)).all():
         same = "; if every change costs the same, give fixed_cost= and a small scale=" if (factors == 0).any() else ""
-        raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}{same}")
+        raise InvalidInput(f"scale must be positive, got {shown(factors.tolist())}{same}")
     if metric_name not in (*METRIC_NAMES, KNOBS) and (factors != 1.0).any():
         raise InvalidInput(
             "scale belongs to a named metric; a matrix or a function gives the costs already, so multiply them there"
@@ -667,9 +668,9 @@ def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | N
     if labels is None:
         return None
     if not isinstance(labels, Sized):
-        raise InvalidInput(f"labels must be a list of {n} names, got {labels!r}")
+        raise InvalidInput(f"labels must be a list of {n} names, got {shown(labels)}")
     if len(labels) != n:
-        raise InvalidInput(f"there are {n} actions but {len(labels)} labels; give one label for each action")
+        raise InvalidInput(f"labels must be {counted(n, 'name')}, one per action, got {len(labels)}")
     # 1 and 1.0 are the same name, True and "1" are others.
     names = [repr(float(label) if _is_plain_number(label) else plain(label)) for label in labels]
     if len(set(names)) < n:

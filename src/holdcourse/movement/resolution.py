@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput, TooLarge, plain
+from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.movement.problem import KNOBS, Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -93,7 +93,7 @@ def resolution(
     for name, value in {"price": price, "noise": noise}.items():
         require(value, name, above=False)
     if not (is_finite(low) and is_finite(high) and low < high):
-        raise InvalidInput(f"low and high must be finite, low below high, got {plain(low)!r} and {plain(high)!r}")
+        raise InvalidInput(f"low and high must be finite, low below high, got {shown(low)} and {shown(high)}")
     step = spacing(length_scale, deviation, price=price, rounds=rounds, loss=loss, noise=noise, measurements=rounds)
     count = max(math.ceil((high - low) / step - 1e-9) + 1, 2)
     if count > MOST_VALUES:
@@ -125,7 +125,7 @@ def spacing(
 def require(value: Any, name: str, *, above: bool) -> None:
     """Raise unless a number is above 0, or 0 or more."""
     if isinstance(value, bool) or not is_finite(value) or value < 0 or (above and value == 0):
-        raise InvalidInput(f"{name} must be {'above 0' if above else '0 or more'}, got {plain(value)!r}")
+        raise InvalidInput(f"{name} must be {'above 0' if above else '0 or more'}, got {shown(value)}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_whole
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, plain, shown
 from holdcourse.units import amount
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ Array: TypeAlias = NDArray[np.float64]
 TOLERANCE = 1e-9
 SHOWN = 3  # nearest settings in an error
 LISTED = 8  # labels in an error
-LONGEST = 80  # characters of what was given in an error
 DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it is written in full
 
 
@@ -52,21 +51,16 @@ def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
             f"{what}={setting!r} is equally near to {' and '.join(_said(problem, k) for k in found[:SHOWN])}; write "
             f"all digits, or give {what}_index={found[0]}"
         )
-    raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_instead(problem, setting, what)}")
-
-
-def _short(setting: Any) -> str:
-    shown = repr(setting)
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+    raise InvalidInput(f"{what}={shown(setting)} is not a setting; {_instead(problem, setting, what)}")
 
 
 def chosen(problem: Problem, setting: Any, index: int | None, what: str) -> int | None:
     """The action given as a setting, or by its index under a name of its own; None if it is neither."""
     if setting is not None and index is not None:
-        raise InvalidInput(f"give {what} or {what}_index, not both; got {plain(setting)!r} and {plain(index)!r}")
+        raise InvalidInput(f"give {what} or {what}_index, not both; got {shown(setting)} and {shown(index)}")
     if index is not None:
         if not is_whole(index) or not 0 <= index < problem.n:
-            raise InvalidInput(f"{what}_index={plain(index)!r} is not an index from 0 to {problem.n - 1}")
+            raise InvalidInput(f"{what}_index={shown(index)} is not an index from 0 to {problem.n - 1}")
         return int(index)
     return None if setting is None else index_of(problem, setting, what)
 
@@ -82,7 +76,7 @@ def required(problem: Problem, setting: Any, index: int | None, what: str) -> in
 def several(problem: Problem, settings: Any, what: str) -> list[int]:
     """The actions that a list of settings names; each once."""
     if isinstance(settings, str | Mapping) or not hasattr(settings, "__iter__"):
-        raise InvalidInput(f"{what} must be a list of settings or {problem.n} booleans, got {plain(settings)!r}")
+        raise InvalidInput(f"{what} must be a list of settings or {problem.n} booleans, got {shown(settings)}")
     given = [plain(setting) for setting in settings]
     if len(given) == problem.n > 1 and all(type(each) is int and each in (0, 1) for each in given):
         raise InvalidInput(
@@ -129,7 +123,8 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
             for place, (name, number) in enumerate(parts)
         ]
     except InvalidInput as error:
-        raise InvalidInput(f"{what}={text!r} is not a setting ({error}); {_instead(problem, text, what)}") from None
+        why = str(error).removeprefix(f"{what}={text!r} ")
+        raise InvalidInput(f"{what}={text!r} is not a setting ({why}); {_instead(problem, text, what)}") from None
     names = [name for name, _ in parts if name]
     if names:
         if len(set(names)) < len(numbers):
@@ -240,7 +235,7 @@ def _point(problem: Problem, setting: Any, what: str) -> Array:
         given = [_coordinate(value, knob) for value, knob in zip(given, knobs, strict=True)]
     if len(given) != axes or not all(_is_number(x) for x in given):
         hint = f"; {_by_index(problem, setting, what)}" if _by_index(problem, setting, what) else ""
-        raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_how(problem)}{hint}")
+        raise InvalidInput(f"{what}={shown(setting)} is not a setting; {_how(problem)}{hint}")
     return np.array(given, dtype=np.float64)
 
 
@@ -306,7 +301,8 @@ def _instead(problem: Problem, setting: Any, what: str) -> str:
         extent = np.ptp(problem.actions, axis=0)
         away = (np.abs(problem.actions - point) / np.where(extent > 0, extent, 1.0)).sum(axis=1)
         nearest = np.argsort(away, kind="stable")[:SHOWN].tolist()
-        parts.append(f"the nearest are {', '.join(_said(problem, k) for k in nearest)}")
+        near = ", ".join(_said(problem, k) for k in nearest)
+        parts.append(f"the nearest are {near}" if problem.n > 1 else f"the only setting is {near}")
     elif labels is None:
         parts.append(_how(problem))
     else:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, plain, shown
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import Reach
 from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
@@ -171,7 +171,7 @@ def _of_groups(problem: Any, max_step: Any, max_step_cost: Any) -> LongestStep:
         given = dict(zip(problem.axis_names, given, strict=True))  # as `describe` gave it
         _require_order(problem, given)
     elif not isinstance(given, Mapping) or set(given) - set(problem.axis_names):
-        raise InvalidInput(f"give max_step by the names of knobs, {list(problem.axis_names)}; got {given!r}")
+        raise InvalidInput(f"give max_step by the names of knobs, {list(problem.axis_names)}; got {shown(given)}")
     else:
         _require_order(problem, given)
     whole = {n: float(np.ptp(knob.coordinates)) for n, knob in zip(problem.axis_names, problem.knobs, strict=True)}
@@ -183,7 +183,7 @@ def checked_cost(cost: Any) -> float | None:
     if cost is None:
         return None
     if isinstance(cost, bool | str) or not (is_finite(cost) or cost == np.inf) or cost < 0:
-        raise InvalidInput(f"max_step_cost must be 0 or more, got {plain(cost)!r}")
+        raise InvalidInput(f"max_step_cost must be 0 or more, got {shown(cost)}")
     return float(cost)
 
 
@@ -203,19 +203,19 @@ def _size(problem: Problem, given: Any) -> Size | None:
         return tuple(_one(given.get(name, whole[name]), unit) for name, unit in zip(names, problem.units, strict=True))
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != axes:
-            raise InvalidInput(f"max_step must be one step or {axes} (one per axis), got {given!r}")
+            raise InvalidInput(f"max_step must be one step or {axes} (one per axis), got {shown(given)}")
         _require_order(problem, dict(zip(names or (), given, strict=False)))
         return tuple(_one(step, unit) for step, unit in zip(given, problem.units, strict=True))
     if axes > 1 and len(set(problem.units)) > 1:
         raise InvalidInput(
-            f"the axes have different units, {problem.units}, so give max_step for each of them; got {given!r}"
+            f"the axes have different units, {problem.units}, so give max_step for each of them; got {shown(given)}"
         )
     if problem.metric_name == KNOBS and axes > 1:
         raise InvalidInput(
             f"each knob has its own kind of step, so give max_step by name, {{'{(names or ('a',))[0]}': ...}}"
         )
     if axes > 1 and problem.metric_name not in METRIC_NAMES:
-        raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {given!r}")
+        raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {shown(given)}")
     _require_order(problem, dict.fromkeys(names or (), given))
     return _one(given, problem.units[0])
 
@@ -239,5 +239,5 @@ def _one(step: Any, unit: str) -> float:
         return step
     found = amount(step, unit, "max_step")
     if found < 0:
-        raise InvalidInput(f"max_step must be 0 or more, got {plain(step)!r}")
+        raise InvalidInput(f"max_step must be 0 or more, got {shown(step)}")
     return found

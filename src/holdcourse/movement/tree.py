@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse._numeric import lanes, minplus, trees
 from holdcourse._numeric import points as kernels
 from holdcourse.checks import check_index, checked_seed, float_array, is_finite
-from holdcourse.errors import InvalidInput, InvalidMetric
+from holdcourse.errors import InvalidInput, InvalidMetric, shown
 from holdcourse.movement.points import MOST_PAIRS
 from holdcourse.movement.problem import MAX_MATRIX_ACTIONS, Problem, require_matrix_fits
 
@@ -233,7 +233,7 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     """
     if not (is_finite(tau) and tau > 4):
         raise InvalidInput(
-            f"tau must be above 4 for the mirror descent's guarantee, got {tau!r}; 5 is the usual choice"
+            f"tau must be above 4 for the mirror descent's guarantee, got {shown(tau)}; 5 is the usual choice"
         )
     n, points = problem.n, problem.points  # which says so where settings are too many to be listed
     if n == 1:
@@ -351,5 +351,5 @@ def _check_structure(parent: Ints, weight: Array, tau: float) -> int:
             f"the edge above vertex {v} weighs {weight[v]:g}; weights must be positive, and 0 at the root"
         )
     if not (is_finite(tau) and tau > 1):
-        raise InvalidInput(f"tau must be above 1, got {tau!r}")
+        raise InvalidInput(f"tau must be above 1, got {shown(tau)}")
     return n

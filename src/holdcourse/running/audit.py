@@ -31,7 +31,7 @@ from holdcourse.checks import whole_number
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Trust
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import History
 from holdcourse.running.decision import Entry
 from holdcourse.running.events import (
@@ -225,7 +225,7 @@ def history(path: str | Location, *, member: int | None = None) -> History:
             return History.from_triples(_member_measured(log, log.about.identity.members.count, member))
         if member is not None:
             raise InvalidInput(
-                f"{log.path} is the record of one controller, so it has no member {plain(member)!r}; leave member out"
+                f"{log.path} is the record of one controller, so it has no member {shown(member)}; leave member out"
             )
         gone = {event.body.id for event in log.retractions()}
         asked: dict[str, Ask] = {}
@@ -257,7 +257,7 @@ def _member_measured(log: Log, count: int, member: int | None) -> list[tuple[int
             f"say whose you want: hc.audit.history(path, member=0), up to member={count - 1}"
         )
     if whole_number(member, "member", 0) >= count:
-        raise InvalidInput(f"{log.path} holds members 0 to {count - 1}; there is no member {member}")
+        raise InvalidInput(f"{log.path} has no member {member}; its members are 0 to {count - 1}")
     newest: tuple[int, Any] | None = None
     measured: list[tuple[int, Any, float]] = []
     for event in log.events():

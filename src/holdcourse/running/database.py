@@ -103,7 +103,9 @@ def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
     except FileExistsError:
         return  # another process has just begun a record there: go on with that one
     except (sqlite3.Error, OSError) as error:
-        raise log_error(f"cannot begin a record at {path}: {error}", error) from error
+        why = "there is no such folder" if isinstance(error, FileNotFoundError) else getattr(error, "strerror", error)
+        remedy = f"; create the folder {path.parent} first" if isinstance(error, FileNotFoundError) else ""
+        raise log_error(f"cannot begin a record at {path}: {why}", error, remedy) from error
 
 
 def reader(path: Path, *, checked: bool) -> sqlite3.Connection:
@@ -246,7 +248,8 @@ def _first_page(path: Path) -> tuple[int, int]:
 def _check_pages(connection: sqlite3.Connection, path: Path, checked: bool) -> None:
     flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
     if flaw != "ok":
-        raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a backup")
+        words = " ".join(flaw.removeprefix("*** in database main ***").split())
+        raise DamagedFile(f"{path} is damaged ({words}); restore it from a backup")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import CONVERT, are_numbers, too_large
 from holdcourse.deciding.rules import Prospect, Restraint, Turn
-from holdcourse.errors import InvalidInput, plain, shown
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.knobs import Knobs
 from holdcourse.movement.problem import Problem
@@ -66,7 +66,7 @@ def _plain(value: Any, what: str) -> Any:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{what} must be a number or a list of numbers, got {plain(value)!r}") from None
+        raise InvalidInput(f"{what} must be a number or a list of numbers, got {shown(value)}") from None
     except OverflowError:
         raise too_large(value, what) from None
     if np.isnan(array).any():

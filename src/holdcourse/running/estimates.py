@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, how_often
 from holdcourse.learning.costs import CostModel, noise_variance_of
 from holdcourse.learning.history import History
 from holdcourse.running.decision import Entry
@@ -245,8 +245,8 @@ def shown(found: Comparison | None, watched: AlarmWindow, why_not: str | None, o
         return None
     if why_not is None and found.readings < FEWEST_READINGS:
         why_not = (
-            f"{of} has been measured {_times(found.readings)}; with fewer than {FEWEST_READINGS} readings, the model's "
-            "estimate of it cannot be checked. Hold it for some rounds (override), or run a trial."
+            f"{of} has been measured {how_often(found.readings)}; with fewer than {FEWEST_READINGS} readings, the "
+            "model's estimate of it cannot be checked. Hold it for some rounds (override), or run a trial."
         )
     if why_not is not None and found.estimated:
         return ShownGain(None, None, None, found.rounds, why_not)
@@ -285,7 +285,3 @@ def _least_doubt(found: Comparison, watched: AlarmWindow) -> float:
     """What so many readings of the alternative could not have shown, whatever the model says of itself."""
     usual = 0.0 if watched.surprises is None else math.sqrt(watched.surprises.square)
     return found.estimated * usual / math.sqrt(max(found.readings, 1))
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from holdcourse import archive
-from holdcourse.errors import LogError, log_error
+from holdcourse.errors import LogError, counted, log_error
 from holdcourse.running import database
 from holdcourse.running.database import CLOSED, IN_USE, beside, reading, wal_of
 from holdcourse.running.events import SOUGHT, Sought
@@ -179,7 +179,8 @@ class FileStorage:
             return f"{path} is not the record that {beside(path).name} belongs to", None
         if mark is not None and mark.events > last:
             missing = mark.events - last
-            return f"{path} contains {last} events, but {mark.events} were acknowledged: {missing} are missing", missing
+            events, are = counted(last, "event"), "is" if missing == 1 else "are"
+            return f"{path} contains {events}, but {mark.events} were acknowledged: {missing} {are} missing", missing
         if mark is not None and mark.chain != chain_at(mark.events):
             return f"event {mark.events} in {path} is not the one that was acknowledged: it was rewritten", None
         if self._beforehand.is_cut_off and (mark is None or mark.events < last):

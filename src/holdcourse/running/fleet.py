@@ -28,7 +28,7 @@ from holdcourse.deciding.lockstep import RulesTogether, rules_together
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Trust
-from holdcourse.errors import DamagedFile, InvalidInput, NoActionLeft, TooLarge
+from holdcourse.errors import DamagedFile, InvalidInput, NoActionLeft, TooLarge, counted, shown
 from holdcourse.learning.history import LARGEST, check_contexts
 from holdcourse.learning.lockstep import CostsTogether, costs_together
 from holdcourse.movement.settings import chosen
@@ -260,9 +260,11 @@ class Fleet:
             return self._answer(repeated)
         late = members[self._calls.pending[members]]
         if len(late):
+            others = f" and {counted(len(late) - 1, 'other')} of those asked" if len(late) > 1 else ""
+            wait, them = ("wait for their measurements", "them") if others else ("waits for its measurement", "it")
             raise InvalidInput(
-                f"member {late[0]} still waits for its measurement ({len(late)} of those asked do); tell it first (NaN "
-                "if nothing was measured), or leave it out with mask="
+                f"member {late[0]}{others} still {wait}; tell {them} first (NaN if nothing was measured), or leave "
+                f"{them} out with mask="
             )
         if not len(members):  # nobody is asked, and nothing changes
             return self._decisions()
@@ -330,7 +332,9 @@ class Fleet:
         require_numbers(measurements, "measurements")
         values = float_array(measurements, "measurements")
         if values.shape != (self.count,):
-            raise InvalidInput(f"measurements must be {self.count} numbers, one for each member, got {values.shape}")
+            raise InvalidInput(
+                f"measurements must be {self.count} numbers, one for each member, got shape {values.shape}"
+            )
         wanted = None if mask is None else self._members(mask)
         if call is not None:
             told = self._calls.not_told_yet(values, wanted, call)
@@ -493,7 +497,7 @@ class Fleet:
     def arrays_of(self, member: int) -> Arrays:
         """Return everything that changes of one member, as `Pilot.arrays` of a single controller does."""
         if not 0 <= member < self.count:
-            raise InvalidInput(f"the members are numbered from 0 to {self.count - 1}, got {member!r}")
+            raise InvalidInput(f"the members are numbered from 0 to {self.count - 1}, got {shown(member)}")
         if self._rules is None or self._costs is None:
             return self._pilots[member].arrays()
         place = {"rule": np.array([self._rules.actions[member], self._rules.decided[member]], dtype=np.int64)}
@@ -569,7 +573,8 @@ class Fleet:
             given = np.full(self.count, float(given))
         if given.ndim not in (1, 2) or len(given) != self.count:
             raise InvalidInput(
-                f"contexts must be one for each of {self.count} members, (count,) or (count, d), got {given.shape}"
+                f"contexts must be one for each of {self.count} members, (count,) or (count, d), got shape "
+                f"{given.shape}"
             )
         rows = given.reshape(self.count, -1)[members]
         return check_contexts(rows, None if self._costs is None else self._costs.dimension)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdcourse.archive import Arrays
 from holdcourse.checks import whole_number
-from holdcourse.errors import Conflict, InvalidInput, plain
+from holdcourse.errors import Conflict, InvalidInput, counted, plain
 
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -36,9 +36,13 @@ class Question:
     def difference(self, other: Question, call: int) -> str | None:
         """Say what differs from another question under the same number; None: nothing does."""
         if not np.array_equal(self.members, other.members):
-            return f"call {call} asked {len(self.members)} members, and now {len(other.members)} other ones are asked"
+            left_out = np.setdiff1d(self.members, other.members)
+            if len(left_out):
+                return f"call {call} asked member {left_out[0]}, which is now left out"
+            return f"call {call} left out member {np.setdiff1d(other.members, self.members)[0]}, which is now asked"
         if self.contexts.shape != other.contexts.shape:
-            return f"contexts of call {call} had {self.contexts.shape[1]} numbers, and now {other.contexts.shape[1]}"
+            then, now = self.contexts.shape[1], other.contexts.shape[1]
+            return f"contexts of call {call} had {counted(then, 'number')}, and now {now}"
         unlike = (self.contexts != other.contexts).any(axis=1)
         if unlike.any():
             k = int(np.argmax(unlike))

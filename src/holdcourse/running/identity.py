@@ -62,7 +62,7 @@ def differences(
     `policy` is ours, and `recorded` the recipe of theirs, where there is one.
     """
     if theirs.members != ours.members:
-        yield "what it is of", _members(theirs.members), _members(ours.members)
+        yield "what it records", _members(theirs.members), _members(ours.members)
     if theirs.policy != ours.policy:
         yield from _of_policies(theirs, policy, recorded)
     problem = policy.problem

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite, whole_number
-from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.errors import InvalidInput, NoActionLeft, counted, plain, shown
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, required
 from holdcourse.movement.steps import LongestStep, checked_cost, longest_step
@@ -122,7 +122,7 @@ class Limits:
         return said
 
     def _time(self, count: int) -> str:
-        said = f"{count} round{'s' * (count != 1)}"
+        said = counted(count, "round")
         return said if self.round_length is None else f"{lasting(count * self.round_length)} ({said})"
 
     def describe(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Limits:
         unknown = sorted(data.keys() - {each.name for each in fields(cls)})
         if unknown:
             raise InvalidInput(
-                f"there is no limit {unknown[0]!r}; the limits are {[each.name for each in fields(cls)]}"
+                f"there is no limit {unknown[0]!r}; the limits are {', '.join(each.name for each in fields(cls))}"
             )
         return cls(**data)
 
@@ -161,7 +161,7 @@ def _plain_step(step: Any) -> Any:
     if isinstance(step, list | tuple):
         return tuple(_plain_step(each) for each in step)
     if isinstance(step, bool) or not (is_finite(step) or step == np.inf) or step < 0:
-        raise InvalidInput(f"max_step must be 0 or more, got {plain(step)!r}")
+        raise InvalidInput(f"max_step must be 0 or more, got {shown(step)}")
     return float(step)
 
 
@@ -198,12 +198,12 @@ class Guard:
 
     def __post_init__(self) -> None:
         if not (is_finite(self.threshold) or self.threshold in (np.inf, -np.inf)):
-            raise InvalidInput(f"threshold must be a number, got {plain(self.threshold)!r}")
+            raise InvalidInput(f"threshold must be a number, got {shown(self.threshold)}")
         object.__setattr__(self, "threshold", float(self.threshold))  # what JSON can hold
         if (self.revert_to is None) == (self.revert_to_index is None):
             raise InvalidInput(
                 f"a guard needs its safe setting: give revert_to or revert_to_index, and not both; got "
-                f"{plain(self.revert_to)!r} and {plain(self.revert_to_index)!r}"
+                f"{shown(self.revert_to)} and {shown(self.revert_to_index)}"
             )
         if self.revert_to_index is not None:
             index = whole_number(self.revert_to_index, "revert_to_index", 0)
@@ -320,7 +320,7 @@ def settings_within(problem: Problem, within: tuple[float | None, float | None])
             edge if given is None else float(given) for given, edge in zip(within, (-np.inf, np.inf), strict=True)
         )
     except (TypeError, ValueError):
-        raise InvalidInput(f"within must be the lowest and the highest setting, got {plain(within)!r}") from None
+        raise InvalidInput(f"within must be the lowest and the highest setting, got {shown(within)}") from None
     if low > high:
         raise InvalidInput(f"within must be the lowest setting and then the highest, got {low:g} and {high:g}")
     if problem.actions.shape[1] != 1:

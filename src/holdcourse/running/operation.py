@@ -29,7 +29,7 @@ from holdcourse.checks import are_numbers, hours_since_1970, is_finite, whole_nu
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.deciding.rules import TimedRule, Turn
-from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain, shown
+from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, shown
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.mistakes import difference
@@ -55,7 +55,7 @@ from holdcourse.running.identity import beginning_of, differences, in_words, rec
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
 from holdcourse.running.retraction import Progress, Recent, relived, session_at, without
-from holdcourse.running.session import Difference, Learned, Origin, Session, Wish, asked, round_of
+from holdcourse.running.session import Difference, Learned, Origin, Session, Wish, asked, round_of, still_waiting
 from holdcourse.running.storage import Location
 from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
@@ -358,10 +358,8 @@ class Operation:
         if round < session.round:
             return self._repeated(round, request)
         if len(pending) >= session.max_pending:
-            waiting = [entry.decision.id for entry in pending]
-            raise InvalidInput(
-                f"{waiting} still wait for their measurement; tell them first, or skip with tell(id, None)"
-            )
+            words, them = still_waiting([entry.decision.id for entry in pending])
+            raise InvalidInput(f"{words}; tell {them} first, or skip {them} with tell(id, None)")
         choice, entry = session.decide(request, wish)
         with self._recording.all_or_nothing():
             self._recording.write(asked(entry, None if details is None else details(entry)))
@@ -432,8 +430,8 @@ class Operation:
         if entry.told is not None:
             if entry.told == (y, applied) and entry.also == also and entry.reference != signal:
                 raise Conflict(
-                    f"{decision_id} was told reference={entry.reference}, and now reference={signal}; it can be told "
-                    "only once",
+                    f"{decision_id} was told with reference={entry.reference}, and now with reference={signal}; a "
+                    "decision can be told only once",
                     {"reference": entry.reference},
                     {"reference": signal},
                 )
@@ -479,7 +477,7 @@ class Operation:
         """
         self._recording.catch_up()
         if not (isinstance(reason, str) and reason.strip()):
-            raise InvalidInput(f"reason must say in words why the measurement is taken back, got {plain(reason)!r}")
+            raise InvalidInput(f"reason must say in words why the measurement is taken back, got {shown(reason)}")
         number, told = self._told(decision_id)
         if told.measurement is None and not told.also:
             raise InvalidInput(f"nothing was measured in {decision_id}, so there is nothing to take back")
@@ -615,7 +613,8 @@ class Operation:
         check_force(force)
         waiting = [decision.id for decision in self.pending]
         if waiting:
-            raise InvalidInput(f"{waiting} still wait for their measurement; tell or skip them before a new episode")
+            words, them = still_waiting(waiting)
+            raise InvalidInput(f"{words}; tell or skip {them} before a new episode")
         refusal = None if force is not None else self.session.refusal_of(int(start))
         if refusal is not None:
             raise InvalidInput(refusal)
@@ -669,7 +668,7 @@ def profile_parts(profile: Any) -> tuple[Any, Any]:
     try:
         heights, values = profile
     except (TypeError, ValueError):
-        raise InvalidInput(f"a profile is a pair of lists, heights and speeds, got {plain(profile)!r:.80}") from None
+        raise InvalidInput(f"a profile is a pair of lists, heights and speeds, got {shown(profile)}") from None
     return heights, values
 
 
@@ -680,4 +679,4 @@ def _recorded(also: Also) -> list[Any] | None:
 def check_force(force: str | None) -> None:
     """Raise unless a reason for going beyond the limits is one."""
     if force is not None and not (isinstance(force, str) and force.strip()):
-        raise InvalidInput(f"force must be the reason in words, got {plain(force)!r}")
+        raise InvalidInput(f"force must be the reason in words, got {shown(force)}")

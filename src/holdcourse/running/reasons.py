@@ -44,9 +44,9 @@ def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool 
     sentences += look.expected()
     sentences += look.weighed()
     if decision.limited_by is not None and decision.action == decision.wanted:
-        sentences.append(f"The guard wanted its safe setting, but {decision.limited_by} forbids it.")
+        sentences.append(f"The guard wanted its safe setting, but {_forbids(decision.limited_by)}.")
     elif decision.limited_by is not None:
-        sentences.append(f"The rule wanted {name(decision.wanted)}, but {decision.limited_by} forbids it.")
+        sentences.append(f"The rule wanted {name(decision.wanted)}, but {_forbids(decision.limited_by)}.")
     sentences += look.restrained()
     if entry.redirected is not None:
         sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
@@ -80,7 +80,7 @@ def _turned(entry: Entry, problem: Problem, what: str) -> str:
         words = [f"Round {decision.round}: {lead}leave all {len(after)} knobs as they are."]
         words.append(f"A round is expected to {what} {problem.cost(there)}.")
     if decision.limited_by is not None:
-        words.append(f"The rule wanted {problem.named(decision.wanted)}, but {decision.limited_by} forbids it.")
+        words.append(f"The rule wanted {problem.named(decision.wanted)}, but {_forbids(decision.limited_by)}.")
     if entry.redirected is not None:
         words.append(_ordered("Later in the round it was sent to", entry.redirected, problem.named))
     if entry.taken != entry.meant:
@@ -234,7 +234,7 @@ def _probabilities(entry: Entry, name: Name) -> list[str]:
     """What the rule might have chosen, where it drew."""
     shares = entry.decision.probabilities
     likely = np.argsort(-shares, kind="stable")[:SHOWN_ACTIONS]
-    said = [f"{name(int(x))} {shares[x]:.0%}" for x in likely if shares[x] >= LEAST_SHARE]
+    said = [f"{name(int(x))} {100 * shares[x]:.0f} %" for x in likely if shares[x] >= LEAST_SHARE]
     return [f"The rule's probabilities: {', '.join(said)}."] if len(said) > 1 else []
 
 
@@ -281,4 +281,9 @@ def _ordered(begin: str, order: Order, name: Name) -> str:
         return f"{begin} {name(order.action)} by force, whatever the limits say: {order.force}."
     if order.limited_by is None or order.wanted is None:
         return f"{begin} {name(order.action)}."
-    return f"{begin} {name(order.action)}; {name(order.wanted)} was wanted, but {order.limited_by} forbids it."
+    return f"{begin} {name(order.action)}; {name(order.wanted)} was wanted, but {_forbids(order.limited_by)}."
+
+
+def _forbids(limit: str) -> str:
+    """Say which limit prevented what was wanted; `allowed` comes with the request, the others are the controller's."""
+    return "the request does not allow it" if limit == "allowed" else f"{limit} forbids it"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
 from holdcourse.deciding.rules import Choice, Turn, View
-from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.errors import InvalidInput, NoActionLeft, shown
 from holdcourse.learning.costs import doubted_by, maximises, tried_by
 from holdcourse.learning.history import check_context
 from holdcourse.learning.posteriors.protocol import Told
@@ -46,6 +46,7 @@ from holdcourse.running.events import (
 from holdcourse.running.limits import Guard, Limits, Mask, Position, nearest_permitted
 
 LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
+MOST_NAMED = 5  # decisions in a message
 # What must come out the same when a recorded decision is taken again.
 COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order", "turn")
 KEPT_ENTRIES = 64  # newest decisions that can be explained and compared without the log
@@ -107,9 +108,9 @@ class Difference:
 
 def _check_kinds(limits: Any, guard: Any) -> None:
     if limits is not None and not isinstance(limits, Limits):
-        raise InvalidInput(f"limits must be made by Limits(...), got {plain(limits)!r}")
+        raise InvalidInput(f"limits must be made by Limits(...), got {shown(limits)}")
     if guard is not None and not isinstance(guard, Guard):
-        raise InvalidInput(f"guard must be made by Guard(...), got {plain(guard)!r}")
+        raise InvalidInput(f"guard must be made by Guard(...), got {shown(guard)}")
 
 
 class Session:
@@ -464,7 +465,7 @@ class Session:
                 f"{decision_id} was told long ago, or before prices were changed; only the newest "
                 f"{self.kept_entries} decisions are kept in memory"
             )
-        waiting = ", ".join(entry.decision.id for entry in self.pending) or "none"
+        waiting = first_few([entry.decision.id for entry in self.pending]) or "none"
         raise InvalidInput(f"there is no decision {decision_id!r}; decisions that wait for a measurement: {waiting}")
 
     def identity(self) -> Identity:
@@ -549,7 +550,8 @@ class Session:
         count = whole_number(max_pending, "max_pending", 1)
         waiting = [entry.decision.id for entry in self.pending]
         if len(waiting) > (count if problem is None else 0):
-            raise InvalidInput(f"{waiting} still wait for their measurement; tell or skip them before this change")
+            words, them = still_waiting(waiting)
+            raise InvalidInput(f"{words}; tell or skip {them} before this change")
         identity = replace(
             self.identity(),
             policy=policy.fingerprint,
@@ -692,6 +694,19 @@ class Session:
 def recorded_also(event: Tell | Learn) -> Also:
     """What was measured at other actions, as an event holds it."""
     return tuple((int(action), float(y)) for action, y in event.also or ())
+
+
+def still_waiting(ids: Sequence[str]) -> tuple[str, str]:
+    """Say which decisions wait for a measurement; and what a remedy calls them."""
+    if len(ids) == 1:
+        return f"{ids[0]} still waits for its measurement", "it"
+    return f"{first_few(ids)} still wait for their measurements", "them"
+
+
+def first_few(names: Sequence[str]) -> str:
+    """Return names as a list that people read, a long one shortened: r0, r1 and 7 more."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def identity_in(state: Mapping[str, Any]) -> Identity:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 
 logger = logging.getLogger("holdcourse.running.witness")
 
@@ -181,13 +181,15 @@ def contradictions(
             heard, newest = heard + 1, max(newest, said.events)
             if said.events > last:
                 found.append(
-                    f"at {said.at} the record had {said.events} events, and now it has {last}: it was shortened, or is "
-                    "an earlier copy"
+                    f"at {said.at} the record had {counted(said.events, 'event')}, and now it has {last}: it was "
+                    "shortened, or is an earlier copy"
                 )
             elif chain_at(said.events) != said.chain:
                 found.append(f"event {said.events} is not the one that the witness saw at {said.at}: it was rewritten")
     if unsigned:
-        found.append(f"{unsigned} lines of the witness are not signed with this key")
+        found.append(
+            f"{counted(unsigned, 'line')} of the witness {'is' if unsigned == 1 else 'are'} not signed with this key"
+        )
     if not heard:
         found.append("the witness has no report of this record that is signed with this key")
     return heard, newest, found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.errors import DamagedFile, InvalidInput, counted
 from holdcourse.tables.spreadsheet import original
 from holdcourse.tables.times import is_time, is_unix
 
@@ -230,7 +230,7 @@ def _records(lines: list[tuple[int, str]], separator: str) -> Iterator[tuple[int
         number, length = lines[begin][0], reader.line_num - begin
         begin = reader.line_num
         if length > LONGEST_CELL:
-            raise csv.Error(f"a quoted cell that begins in line {number} continues for {length} lines")
+            raise csv.Error(f"a quoted cell that begins in line {number} continues for {length:,} lines")
         if length > 1 and any(_holds_a_row(cell, separator, len(row)) for cell in row):
             raise csv.Error(f"a quoted cell that begins in line {number} contains whole rows")
         if any(cell.strip() for cell in row):
@@ -267,8 +267,8 @@ def _misfit(
     for number, row in zip(numbers, rows, strict=True):
         if len(row) in allowed and not any(cell.strip() for cell in row[width:]):
             continue
-        told = f"{label}, line {number}: {_count(len(row), 'cell')}, but the header (line {header_line}) names "
-        told += _count(width, "column")
+        told = f"{label}, line {number}: {counted(len(row), 'cell')}, but the header (line {header_line}) names "
+        told += counted(width, "column")
         if len(row) > width and (titled or width == 1 or (width == 2 and separator != ",")):
             return InvalidInput(f"{told}; if the names are in another line, give header_line={numbers[first]}")
         if len(row) > width and separator == ",":
@@ -289,7 +289,3 @@ def _misfit(
                     f"header_line={held[0]}, otherwise name the column or remove it"
                 )
     return None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

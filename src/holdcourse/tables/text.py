@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
+from holdcourse.errors import DamagedFile, InvalidInput, TooLarge, shown
 
 VARIABLE = "HOLDCOURSE_UNPACK_GB"
 LARGEST_GB = 16.0  # of one archive, unless the variable says otherwise
@@ -60,7 +60,7 @@ def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
     except ValueError:
         largest = math.nan
     if not (math.isfinite(largest) and largest > 0):
-        raise InvalidInput(f"{VARIABLE} must be a number of gigabytes above 0, such as 16, got {given!r}")
+        raise InvalidInput(f"{VARIABLE} must be a number of gigabytes above 0, such as 16, got {shown(given)}")
     by_ratio = max(ALWAYS_ALLOWED, MOST_TIMES * packed)
     if by_ratio < largest * 1e9:
         return by_ratio, (

@@ -284,8 +284,12 @@ def _by_format(cells: Sequence[str], form: str, place: Callable[[int], str], *, 
                 raise ValueError(f"{cell!r} has {len(cell)} digits")
             moments.append(datetime.strptime(cell, form))
         except (ValueError, re.error) as error:
+            if given and (isinstance(error, re.error) or "format" in str(error).replace("does not match format", "")):
+                words = f"time_format={form!r} cannot be used ({error}); write it like %Y-%m-%d %H:%M"
+                raise InvalidInput(words) from None
             if given:
-                raise InvalidInput(f"{place(row)}: {error}; correct the file or time_format=") from None
+                words = f"{place(row)}: {cell[:40]!r} does not fit time_format={form!r}"
+                raise InvalidInput(f"{words}; correct the file or time_format=") from None
             raise InvalidInput(
                 f"{place(row)}: {cell[:40]!r} is not a time like {cells[0]!r} ({form}); correct it, or say how times "
                 "are written with time_format="

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import whole_number
 from holdcourse.deciding.trial import BASELINE, POLICY
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.trials.adjustment import Known, cycle_features, guesses
 from holdcourse.trials.blocks import Blocks
 from holdcourse.trials.intervals import (
@@ -208,7 +208,7 @@ class Answer:
                 )
         if sum(self.left_out):
             said.append(
-                f"{_counted(sum(self.left_out), 'pair')} of blocks could not be counted, because nothing was measured "
+                f"{counted(sum(self.left_out), 'pair')} of blocks could not be counted, because nothing was measured "
                 f"in one of the two: in {self.left_out[BASELINE]} it was the baseline's, in {self.left_out[POLICY]} "
                 "the policy's."
             )
@@ -228,7 +228,7 @@ class Answer:
         return said
 
     def _headline(self, per_round: str) -> str:
-        pairs = f"{_counted(self.pairs, 'pair')} of blocks"
+        pairs = f"{counted(self.pairs, 'pair')} of blocks"
         if self.verdict == "too early":
             after = f"{FIRST_ANSWER} pairs ({2 * self.rounds * FIRST_ANSWER:,} rounds)"
             return f"Too early to say anything: {pairs} so far. The first answer comes after {after}."
@@ -252,7 +252,7 @@ class Answer:
         if math.isinf(self.further_pairs):
             return "With this gain and scatter the trial would not end in any reasonable time: any difference is small."
         rounds = 2 * self.rounds * self.further_pairs
-        how_long = f"{self.further_pairs:.0f} more pairs of blocks ({rounds:.0f} rounds)"
+        how_long = f"{counted(round(self.further_pairs), 'more pair')} of blocks ({rounds:,.0f} rounds)"
         if hours is not None:
             how_long = _longer(rounds * hours / 24)
         return f"If the gain and its scatter stay as they are, it takes about {how_long} to decide."
@@ -419,12 +419,8 @@ def _signed(value: float) -> str:
 def _longer(days: float) -> str:
     """How much longer a trial takes."""
     if days < 14:
-        return f"{_counted(max(1, math.ceil(days)), 'more day')}"
+        return counted(max(1, math.ceil(days)), "more day")
     return f"{days / 7:,.0f} more weeks"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _decimals(width: float) -> int:

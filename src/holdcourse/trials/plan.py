@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.trial import BASELINE, POLICY, trial
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import check_contexts
 from holdcourse.trials.adjustment import Known, cycle_features
 from holdcourse.trials.answer import adjusted_pairs
@@ -272,8 +272,8 @@ class TrialPlan:
         if weeks > LIFETIME:
             return [f"No block length detects a gain of {target} within a lifetime: the scatter is too large."]
         said = [
-            f"Use blocks of {best.block} rounds ({_duration(best.block * best.hours)}). A gain of {target} is then "
-            f"detected within {_weeks(weeks)}, in four of five trials.",
+            f"Use blocks of {counted(best.block, 'round')} ({_duration(best.block * best.hours)}). A gain of {target} "
+            f"is then detected within {_weeks(weeks)}, in four of five trials.",
             f"During the trial, switching between the arms costs {percent(best.switching)} % of the baseline's bill.",
         ]
         if _weeks(shorter) != _weeks(weeks) and shorter < 0.95 * weeks:
@@ -481,11 +481,13 @@ def plan_of(
     most = paths.rounds // (2 * FEWEST_PAIRS)
     wanted = LENGTHS if blocks is None else sorted({whole_number(block, "blocks", 1) for block in blocks})
     lengths = [block for block in wanted if block <= most]
+    if not wanted:
+        raise InvalidInput("blocks is empty; give at least one length in rounds, such as blocks=[4, 8]")
     if not lengths:
-        shortest = f"{wanted[0]} rounds" if wanted else "0 rounds"
         raise InvalidInput(
-            f"{paths.rounds} rounds are too few to plan a trial: with blocks of {shortest} they make fewer than "
-            f"{FEWEST_PAIRS} pairs. Give more data{', or judge shorter blocks' * (blocks is not None)}"
+            f"a plan needs {FEWEST_PAIRS} pairs of blocks or more, which with blocks of {counted(wanted[0], 'round')} "
+            f"takes {counted(2 * FEWEST_PAIRS * wanted[0], 'round')}, but the data have {paths.rounds:,}. Give more "
+            f"data{', or judge shorter blocks' * (blocks is not None)}"
         )
     if paths.bill == 0:
         raise InvalidInput("the baseline's bill is zero, so a gain in % of it is not defined; choose another baseline")
@@ -512,9 +514,9 @@ def plan_of(
 def check_terms(gain: float | None, hours: float | None) -> None:
     """Raise where a plan could not be made for such a gain in %, or such rounds."""
     if hours is not None and not (hours > 0 and math.isfinite(hours)):
-        raise InvalidInput(f"hours must be above 0, got {hours!r}")
+        raise InvalidInput(f"hours must be above 0, got {shown(hours)}")
     if gain is not None and not (gain > 0 and math.isfinite(gain)):
-        raise InvalidInput(f"gain must be above 0, in % of the baseline's bill, got {gain!r}")
+        raise InvalidInput(f"gain must be above 0, in % of the baseline's bill, got {shown(gain)}")
 
 
 def _rehearsed(
@@ -664,7 +666,7 @@ def _noise(world: World, rounds: int, given: float | ArrayLike | None, seed: int
     level = getattr(world, "noise_std", 0.0) if given is None else given
     if np.ndim(level) == 0:
         if not (float(level) >= 0 and math.isfinite(float(level))):  # type: ignore[arg-type]
-            raise InvalidInput(f"noise must be 0 or more, got {level!r}")
+            raise InvalidInput(f"noise must be 0 or more, got {shown(level)}")
         return float(level) * np.array([measurement_noise(seed, t) for t in range(rounds)])  # type: ignore[arg-type]
     column = float_array(level, "noise")
     if column.shape != (rounds,):
@@ -686,6 +688,5 @@ def _duration(hours: float) -> str:
 
 def _weeks(weeks: float) -> str:
     if weeks < 2:
-        days = max(1, math.ceil(7 * weeks))
-        return f"{days} day{'s' * (days != 1)}"
+        return counted(max(1, math.ceil(7 * weeks)), "day")
     return f"{weeks:.0f} weeks"

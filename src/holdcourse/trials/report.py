@@ -14,6 +14,7 @@ import holdcourse as hc
 from holdcourse import archive
 from holdcourse.backtest.verdict import style
 from holdcourse.deciding.trial import heard_in_words
+from holdcourse.errors import counted
 from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.trials.answer import Answer
 from holdcourse.trials.intervals import FIRST_ANSWER
@@ -33,7 +34,10 @@ def summary(found: RecordedTrial, measured: Answer) -> list[str]:
     """Return what the trial has measured, in sentences; the first two say what was tried, and the answer."""
     table = found.blocks
     over = "; the trial is over" * found.over
-    lines = [f"{found.policy} against {found.against}: {len(table.block)} rounds in blocks of {table.length}{over}."]
+    lines = [
+        f"{found.policy} against {found.against}: {counted(len(table.block), 'round')} in blocks of "
+        f"{table.length}{over}."
+    ]
     lines += measured.words(found.unit, found.round_hours)
     if found.over and measured.verdict == "too early":
         lines.append(f"It ended before that. Begin another one, of {2 * FIRST_ANSWER} blocks or more.")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import holdcourse as hc
 from holdcourse._numeric.steering import held
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, counted
 from holdcourse.units import amount
 from holdcourse.wakes.clusters import ClusteredTable
 from holdcourse.wakes.drift import FEWEST as FEWEST_STEPS
@@ -214,7 +214,7 @@ def check_study(
         _check_clusters(turbines, study)
     rounds = record.rounds(study.hours, knowing=study.knowing)
     if len(rounds) < 2:
-        raise InvalidInput(f"the record has only {len(rounds)} rounds; give a longer one")
+        raise InvalidInput(f"the record has only {counted(len(rounds), 'round')}; give a longer one")
     later = history is not None and bool(history.time[-1] >= record.time[0])
     if history is not None and later and not allow_later_history:
         raise InvalidInput(
@@ -224,8 +224,8 @@ def check_study(
         )
     if history is None and (steps := int(rounds.follows.sum())) < FEWEST_STEPS:
         raise InvalidInput(
-            f"the record has {steps} steps from one interval to the next, but at least {FEWEST_STEPS} are needed to "
-            "learn how the direction changes. Give a longer record, or an earlier one as a history"
+            f"the record has {counted(steps, 'step')} from one interval to the next, but at least {FEWEST_STEPS} are "
+            "needed to learn how the direction changes. Give a longer record, or an earlier one as a history"
         )
     return later
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.archive import write_file
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.wakes.farm import Farm, WakeModel
 from holdcourse.wakes.groups import PLANNED_REACH, REACH, TOGETHER, GroupedModel, digest_of, meetings
 from holdcourse.wakes.offsets import (
@@ -81,7 +81,8 @@ class ClusteredTable:
     def __post_init__(self) -> None:
         if len(self.members) != len(self.tables) or not self.members:
             raise InvalidInput(
-                f"there are {len(self.members)} clusters but {len(self.tables)} tables; give one table for each cluster"
+                f"each cluster needs one energy table, got {counted(len(self.tables), 'table')} for "
+                f"{counted(len(self.members), 'cluster')}"
             )
         if sorted(np.concatenate(self.members).tolist()) != list(range(len(self.whole.farm))):
             raise InvalidInput("every turbine of the farm must belong to exactly one cluster")

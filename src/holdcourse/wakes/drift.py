@@ -125,8 +125,8 @@ def learn_drift(rounds: Rounds, directions: Array, speeds: Array, known: NDArray
     follows = np.flatnonzero(rounds.follows & usable & np.roll(usable, 1))
     if len(follows) < FEWEST:
         raise InvalidInput(
-            f"the record has {len(follows)} steps from one interval to the next, but at least {FEWEST} are needed to "
-            "learn how the direction changes. Give a longer record"
+            f"the record has {len(follows)} step{'s' * (len(follows) != 1)} from one interval to the next, but at "
+            f"least {FEWEST} are needed to learn how the direction changes. Give a longer record"
         )
     season = season_of(rounds.contexts[:, 2])
     bins = np.abs(rounds.contexts[:, 1][:, None] - speeds).argmin(axis=1)

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput, MissingExtra, counted
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -148,7 +148,7 @@ class FlorisModel:
         names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
         if len(names) != len(x):
             raise InvalidInput(
-                f"there are {len(names)} names of turbines, but {path.name} has {len(x)} turbines; give one for each"
+                f"turbines must be {counted(len(x), 'name')}, one for each turbine of {path.name}, got {len(names)}"
             )
         diameter = np.broadcast_to(np.ravel(np.array(model.core.farm.rotor_diameters, dtype=np.float64)), x.shape)
         self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse.deciding import registry
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.wakes.drift import Drift
 from holdcourse.wakes.planning import SIGN, PlanAhead, PlannedEnergy, steering_problem
 from holdcourse.wakes.table import EnergyTable
@@ -111,7 +111,7 @@ class LearnedEnergy(PlannedEnergy):
     ) -> None:
         super().__init__(table, drift, problem, longest)
         if not (np.isfinite(at_most) and at_most >= 0):
-            raise InvalidInput(f"at_most must be a share of the energy, 0 or more, got {at_most!r}")
+            raise InvalidInput(f"at_most must be a share of the energy, 0 or more, got {shown(at_most)}")
         self.at_most = float(at_most)
         free = np.maximum(wakeless(table), 1e-9)[None, :, None]
         gained = (table.planned - table.planned[:, :, :1]) / free
@@ -169,8 +169,8 @@ class LearnedEnergy(PlannedEnergy):
         super().learn(action, context, measurement)
         if not np.isfinite(measurement):
             raise InvalidInput(
-                f"a measurement must be a finite share of power, got {measurement!r}; if nothing was measured, skip "
-                "the round"
+                f"a measurement must be a finite share of power, got {shown(measurement)}; if nothing was measured, "
+                "skip the round"
             )
         row = np.reshape(np.asarray(context, dtype=np.float64), -1)
         given, lost, given_kw, lost_kw, alone = self._read(self._expected_features, row)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 import holdcourse as hc
 from holdcourse._numeric.steering import plan, replay
 from holdcourse.deciding import registry
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.units import MONEY
 from holdcourse.units import price as price_in
 from holdcourse.wakes.drift import SEASONS, Drift, season_of
@@ -81,9 +81,7 @@ def degree_prices(price: float | str | ArrayLike, turbines: int, kwh_price: floa
     given = list(price) if isinstance(price, list | tuple | np.ndarray) else [price]
     found = np.array([_kwh_per_degree(each, kwh_price) for each in given])
     if len(found) not in (1, turbines):
-        raise InvalidInput(
-            f"there are {len(found)} prices of a degree for {turbines} turbines; give one, or one for each turbine"
-        )
+        raise InvalidInput(f"give one price of a degree, or {turbines}, one for each turbine; got {len(found)}")
     return np.asarray(np.broadcast_to(found, turbines), dtype=np.float64)
 
 
@@ -101,7 +99,7 @@ def _kwh_per_degree(given: Any, kwh_price: float | None) -> float:
     else:
         kwh = float(given)
     if not (np.isfinite(kwh) and kwh > 0):
-        raise InvalidInput(f"{what} must be above 0, got {given!r}")
+        raise InvalidInput(f"{what} must be above 0, got {shown(given)}")
     return kwh
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.tables.columns import find_column, has_column, listed, split_name, with_units
 from holdcourse.tables.numbers import Signs, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
@@ -98,7 +98,8 @@ class WindRecord:
         if len(self.time) < FEWEST or not len(self.time) == len(self.direction) == len(self.speed):
             raise InvalidInput(
                 f"a record needs at least {FEWEST} readings, with a direction and a speed for each time; got "
-                f"{len(self.time)} times, {len(self.direction)} directions and {len(self.speed)} speeds"
+                f"{counted(len(self.time), 'time')}, {counted(len(self.direction), 'direction')} and "
+                f"{counted(len(self.speed), 'speed')}"
             )
         object.__setattr__(self, "time", self.time.astype("datetime64[s]"))
         if not (np.diff(self.time.astype(np.int64)) > 0).all():
@@ -134,8 +135,8 @@ class WindRecord:
         part = (self.time >= low) & (self.time < high)
         if part.sum() < FEWEST:
             raise InvalidInput(
-                f"there are {int(part.sum())} readings from {low} to {high}; choose times within the record, from "
-                f"{self.time[0]} to {self.time[-1]}"
+                f"{FEWEST} readings or more are needed, but from {low} to {high} the record has {int(part.sum())}; "
+                f"choose times within the record, from {self.time[0]} to {self.time[-1]}"
             )
         power = None if self.power is None else self.power[part]
         return replace(self, time=self.time[part], direction=self.direction[part], speed=self.speed[part], power=power)
@@ -370,9 +371,9 @@ def read_record(
             "speed=, or export the file again"
         )
     if not there.all():
-        notes.append(
-            f"{int((~there).sum()):,} of {len(there):,} times were left out because direction or speed is missing"
-        )
+        gone = int((~there).sum())
+        left = f"{gone:,} of {len(there):,} times {'was' if gone == 1 else 'were'} left out"
+        notes.append(f"{left} because direction or speed is missing")
     if len(times) > len(there):
         notes.append(f"{len(times):,} rows of {len(there):,} times: the mean of the rows of one time is taken")
     made = together["power"][there] if power is not None else None

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.units import price
 
 Array: TypeAlias = NDArray[np.float64]
@@ -304,7 +304,7 @@ def movement_cost(movement: str | float, rated_speed: float = RATED_SPEED) -> fl
             )
         movement = price(movement, "movement").in_units("kWh", "m", "movement")
     if not (math.isfinite(movement) and movement > 0):
-        raise InvalidInput(f"the movement cost must be a positive number of kWh per metre, got {movement!r}")
+        raise InvalidInput(f"the movement cost must be a positive number of kWh per metre, got {shown(movement)}")
     return float(movement)
 
 
@@ -400,7 +400,7 @@ class WindWorld:
                 f"the wind at {self.time[t]}, {self.altitudes[x]:g} m, is {self.speed[t, x]}; fill gaps first"
             )
         if not self.rho > 0:
-            raise InvalidInput(f"rho must be positive, got {self.rho!r}")
+            raise InvalidInput(f"rho must be positive, got {shown(self.rho)}")
 
     @cached_property
     def problem(self) -> hc.Problem:

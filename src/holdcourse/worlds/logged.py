@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.fitting.search import Fit, FitWarning, fit_kernel
 from holdcourse.learning.history import History, check_context
 from holdcourse.learning.posteriors import posterior
@@ -136,16 +136,16 @@ class LoggedWorld:
         """Raise where readings cannot support the question: only one action was tried, too few, or all are alike."""
         readings.check(problem, None)
         if not rho > 0:
-            raise InvalidInput(f"rho must be positive, got {rho!r}")
+            raise InvalidInput(f"rho must be positive, got {shown(rho)}")
         tried = np.unique(readings.actions)
         if len(tried) < 2:
             only = "no setting" if len(tried) == 0 else f"only one setting, {problem.named(int(tried[0]))},"
             raise InvalidInput(
-                f"{only} was ever tried in the {len(readings)} rows, so these readings cannot tell what "
+                f"{only} was ever tried in the {counted(len(readings), 'row')}, so these readings cannot tell what "
                 "another would have cost. Try at least one other setting for a while, in different conditions"
             )
         if len(readings) < FEWEST_ROWS:
-            raise InvalidInput(f"{len(readings)} rows are too few for a model of the plant; give {FEWEST_ROWS} or more")
+            raise InvalidInput(f"a model of the plant needs {FEWEST_ROWS} rows or more, got {len(readings)}")
         if not np.ptp(readings.measurements):
             raise InvalidInput(
                 f"all {len(readings)} readings are {readings.measurements[0]:g}, whatever the setting, so nothing can "
@@ -178,7 +178,9 @@ class LoggedWorld:
     def _row(self, context: Any) -> int:
         row = self.rows.get(tuple(check_context(context, None).tolist()))
         if row is None:
-            raise InvalidInput(f"context {context!r} is not in the readings; a logged world replays its own contexts")
+            raise InvalidInput(
+                f"context {shown(context)} is not in the readings; a logged world replays its own contexts"
+            )
         return row
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.confidence import TheoryWidth
 from holdcourse.worlds.simulation import Run
 
@@ -33,7 +33,7 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
     ((2,), True, True)
     """
     if not (is_finite(alpha) and is_finite(beta)):
-        raise InvalidInput(f"alpha and beta must be finite, got {alpha!r} and {beta!r}")
+        raise InvalidInput(f"alpha and beta must be finite, got {shown(alpha)} and {shown(beta)}")
     costs = np.array([episode.total for episode in run.episodes])
     optima = np.array([path.total for path in run.optima])
     return np.asarray(costs - alpha * optima - beta)
@@ -133,9 +133,9 @@ def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float =
     True
     """
     if not (is_finite(delta) and 0 < delta < 1):
-        raise InvalidInput(f"delta must lie between 0 and 1, got {delta!r}")
+        raise InvalidInput(f"delta must lie between 0 and 1, got {shown(delta)}")
     if norm_bound is not None and not (is_finite(norm_bound) and norm_bound > 0):
-        raise InvalidInput(f"norm_bound must be positive, got {norm_bound!r}")
+        raise InvalidInput(f"norm_bound must be positive, got {shown(norm_bound)}")
     problem, rounds, episodes = run.world.problem, int(run.lengths.max()), len(run.lengths)
     gain = width = error = None
     if run.learned is not None:

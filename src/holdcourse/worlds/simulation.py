@@ -22,7 +22,7 @@ from holdcourse.deciding import rules
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.costs import CostModel, LowerBound, maximises
 from holdcourse.learning.history import check_contexts
 from holdcourse.movement.offline import PricedPath, optimal_path
@@ -210,7 +210,7 @@ class Run:
         return tuple(slice(end - length, end) for end, length in zip(ends, self.lengths.tolist(), strict=True))
 
     def __repr__(self) -> str:
-        rounds = f"{len(self.actions)} rounds in {len(self.lengths)} episode{'s' * (len(self.lengths) != 1)}"
+        rounds = f"{counted(len(self.actions), 'round')} in {counted(len(self.lengths), 'episode')}"
         bill = f"service {self.service:.6g} + movement {self.movement:.6g} = {self.total:.6g}"
         return f"Run({self.policy}: {rounds}, {bill})"
 
@@ -404,13 +404,17 @@ def _learned(model: CostModel) -> LearningSummary | None:
 def _checked_lengths(episodes: int | Sequence[int], rounds: int) -> Indices:
     if is_whole(episodes):
         if episodes < 1 or rounds % episodes:
-            raise InvalidInput(f"{rounds} rounds cannot be split into {episodes} equal episodes; give their lengths")
+            raise InvalidInput(
+                f"{counted(rounds, 'round')} cannot be split into {episodes} equal episodes; give their lengths"
+            )
         return np.full(episodes, rounds // episodes, dtype=np.int64)
     lengths = np.asarray(episodes)
     if lengths.ndim != 1 or lengths.size == 0 or not np.issubdtype(lengths.dtype, np.integer) or lengths.min() < 0:
-        raise InvalidInput(f"episodes must be their number or a list of their lengths, got {episodes!r}")
+        raise InvalidInput(f"episodes must be their number or a list of their lengths, got {shown(episodes)}")
     if lengths.sum() != rounds:
-        raise InvalidInput(f"the episodes have {lengths.sum()} rounds together, but there are {rounds} contexts")
+        raise InvalidInput(
+            f"the lengths of the episodes must add up to the {counted(rounds, 'context')}, got {lengths.sum()}"
+        )
     return lengths.astype(np.int64)
 
 
@@ -419,5 +423,5 @@ def _checked_starts(start: int | Sequence[int] | Indices, episodes: int, problem
     for action in given:
         problem.check_action(action)
     if np.ndim(start) > 0 and len(given) != episodes:
-        raise InvalidInput(f"start must be one action, or one for each of the {episodes} episodes, got {len(given)}")
+        raise InvalidInput(f"start must be one action, or {episodes}, one for each episode, got {len(given)}")
     return np.array(given if len(given) == episodes else given * episodes, dtype=np.int64)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import is_whole, whole_number
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.movement.problem import Metric, Problem
@@ -81,7 +81,7 @@ def context_sequence(
     if not isinstance(kind, str):
         given = check_contexts(kind, points.shape[1])
         if rounds is not None and not 0 <= rounds <= len(given):
-            raise InvalidInput(f"rounds is {rounds}, but the sequence given has {len(given)} contexts")
+            raise InvalidInput(f"rounds is {rounds}, but the sequence given has {counted(len(given), 'context')}")
         return given[:rounds]
     if kind not in CONTEXT_PROCESSES:
         raise InvalidInput(f"kind {kind!r} is not known; use one of {list(CONTEXT_PROCESSES)}, or give a sequence")
@@ -252,9 +252,9 @@ class SyntheticWorld:
         True
         """
         if not (math.isfinite(rho) and rho > 0):
-            raise InvalidInput(f"rho must be positive, got {rho!r}")
+            raise InvalidInput(f"rho must be positive, got {shown(rho)}")
         if not (math.isfinite(noise) and noise >= 0):
-            raise InvalidInput(f"noise must be 0 or more, got {noise!r}")
+            raise InvalidInput(f"noise must be 0 or more, got {shown(noise)}")
         random = np.random.default_rng(seed)
         problem = _unit_grid(grid, metric) if problem is None else problem
         points = _drawn_contexts(random, contexts) if np.ndim(contexts) == 0 else check_contexts(contexts, None)
@@ -292,7 +292,8 @@ class SyntheticWorld:
         row = self._rows.get(tuple(check_context(context, None).tolist()))
         if row is None:
             raise InvalidInput(
-                f"context {context!r} is not one of the {len(self.contexts)} contexts of this world; see .contexts"
+                f"context {shown(context)} is not one of the {counted(len(self.contexts), 'context')} of this world; "
+                "see .contexts"
             )
         return row
 
@@ -338,20 +339,22 @@ def draw_function(
 def _unit_grid(grid: int | Sequence[int], metric: Metric) -> Problem:
     sides = (grid, grid) if isinstance(grid, int | np.integer) else tuple(grid)
     if not sides or not all(isinstance(side, int | np.integer) and side >= 1 for side in sides):
-        raise InvalidInput(f"grid must be the number of points along each axis, such as 20 or (20, 20), got {grid!r}")
+        raise InvalidInput(
+            f"grid must be the number of points along each axis, such as 20 or (20, 20), got {shown(grid)}"
+        )
     axes = np.meshgrid(*(np.linspace(0.0, 1.0, side) for side in sides), indexing="ij")
     return Problem(np.stack([axis.ravel() for axis in axes], axis=1), metric)
 
 
 def _drawn_contexts(random: np.random.Generator, count: Any) -> Array:
     if not is_whole(count) or count < 1:
-        raise InvalidInput(f"contexts must be their number, 1 or more, or a list of them, got {count!r}")
+        raise InvalidInput(f"contexts must be their number, 1 or more, or a list of them, got {shown(count)}")
     return np.sort(random.random(count))[:, None]
 
 
 def _squared_exponential(lengthscale: float) -> Kernel:
     if not (math.isfinite(lengthscale) and lengthscale > 0):
-        raise InvalidInput(f"lengthscale must be positive, got {lengthscale!r}")
+        raise InvalidInput(f"lengthscale must be positive, got {shown(lengthscale)}")
     from sklearn.gaussian_process.kernels import RBF
 
     return Kernel(RBF(lengthscale), RBF(lengthscale))

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from holdcourse._numeric import contexts, minplus
 from holdcourse.deciding.rules import RuleState, View
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.learning.kernels import AnyKernel, checked_period, per_axis
 
@@ -203,7 +203,7 @@ def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
 
 def _checked(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
-        raise InvalidInput(f"{what} must be positive, got {plain(value)!r}")
+        raise InvalidInput(f"{what} must be positive, got {shown(value)}")
     return float(value)
 
 
@@ -229,7 +229,7 @@ def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
         return rows, np.ones(len(rows))
     if rows.shape[1] != dimension + 1:
         raise InvalidInput(
-            f"forecast must have {dimension} numbers per round, like the context, or {dimension + 1} with a "
+            f"forecast must have {counted(dimension, 'number')} per round, like the context, or {dimension + 1} with a "
             f"confidence; got shape {rows.shape}"
         )
     confidence = rows[:, -1]

@@ -34,7 +34,7 @@ from holdcourse.checks import whole_number
 from holdcourse.deciding.planning.beliefs import available_after, out_of_plan
 from holdcourse.deciding.planning.plan import Steps
 from holdcourse.deciding.rules import Choice, RuleState, View
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import ForecastCosts, OptimisticCosts, Outlook, SettledCosts
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
@@ -191,14 +191,14 @@ class Lookahead:
             ("anchor", self.anchor is None or 0 <= self.anchor < np.inf, "0 or more"),
         ):
             if not sound:
-                raise InvalidInput(f"{name} must be {said}, got {plain(getattr(self, name))!r}")
+                raise InvalidInput(f"{name} must be {said}, got {shown(getattr(self, name))}")
         if self.optimism is not None and self.takes_forecasts:
             raise InvalidInput("optimism= and forecasts cannot be used together; leave one of them out")
         if self.anchor is not None and self.ending is not None:
             raise InvalidInput("ending= and anchor= both say how a plan ends; leave one of them out")
         ending = np.zeros(self.problem.n) if self.ending is None else np.array(self.ending, dtype=np.float64)
         if ending.shape != (self.problem.n,) or not np.isfinite(ending).all():
-            raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {plain(self.ending)!r}")
+            raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {shown(self.ending)}")
         object.__setattr__(self, "ending", ending - ending.min())
 
     @property

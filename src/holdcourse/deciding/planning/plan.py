@@ -72,7 +72,7 @@ from holdcourse.deciding.planning.landmarks import (
 )
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, Prospect, RuleState, View
-from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.errors import InvalidInput, NoActionLeft, shown
 from holdcourse.learning.costs import Judging, KnownCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
 from holdcourse.learning.kernels import check_kernel
@@ -317,9 +317,9 @@ class Plan:
                 continue
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
         if not 0 <= self.discount < 1:
-            raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {plain(self.discount)!r}")
+            raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {shown(self.discount)}")
         if not 0 < self.stay < np.inf:
-            raise InvalidInput(f"stay must be positive, got {plain(self.stay)!r}")
+            raise InvalidInput(f"stay must be positive, got {shown(self.stay)}")
         if self.forecasts not in FORECASTS:
             raise InvalidInput(f"forecasts {self.forecasts!r} is not known; use one of {list(FORECASTS)}")
         longest = longest_step(self.problem, self.max_step, self.max_step_cost)
@@ -776,7 +776,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         if not (is_finite(self.share) and self.share >= 0):
-            raise InvalidInput(f"share must be 0 or more, got {plain(self.share)!r}; 0.01 is one hundredth of the bill")
+            raise InvalidInput(f"share must be 0 or more, got {shown(self.share)}; 0.01 is one hundredth of the bill")
         for name in ("rounds", "visits", "plays"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
 

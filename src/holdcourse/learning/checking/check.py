@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import float_array, whole_number
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.checking.result import BANDS, HARDLY, Axis, Corner, Gap, ModelCheck
 from holdcourse.learning.checking.words import FEWEST
 from holdcourse.learning.history import History
@@ -161,7 +161,7 @@ def _context_names(names: Any, past: History) -> tuple[str, ...]:
     if names is None:
         return ("context",) if d == 1 else tuple(f"context {axis}" for axis in range(d))
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"context_names must be a list of {d} names, got {plain(names)!r}")
+        raise InvalidInput(f"context_names must be a list of {d} names, got {shown(names)}")
     if len(names) != d:
         raise InvalidInput(f"context_names must be {d} names, one for each number of a context, got {list(names)}")
     return tuple(names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holdcourse.errors import counted
 from holdcourse.movement.problem import Problem
 from holdcourse.units import beside
 
@@ -24,7 +25,7 @@ def in_words(check: ModelCheck) -> Iterable[str]:
     """Give the sentences."""
     t = len(check.history)
     if not check.enough:
-        readings = "There are no readings" if t == 0 else f"There {'are' if t > 1 else 'is'} {_count(t, 'reading')}"
+        readings = "There are no readings" if t == 0 else f"There {'are' if t > 1 else 'is'} {counted(t, 'reading')}"
         yield f"{readings}, too few to check a model: that takes {FEWEST} or more."
         yield from _words_on_settings(check)
         return
@@ -80,10 +81,13 @@ def _words_on_settings(check: ModelCheck) -> Iterable[str]:
     if never or hardly:
         told = [f"{never} of {n} settings {'was' if never == 1 else 'were'} never tried"] if never else []
         if hardly:
-            told.append(f"{hardly} {'more' if never else f'of {n} settings'} in fewer than five readings")
-        guess = f"{' and '.join(told)}: what they cost is a guess from their neighbours"
+            more = "more" if never else f"of {n} settings"
+            told.append(f"{hardly} {more} {'was' if hardly == 1 else 'were'} tried in fewer than five readings")
+        cost = "it costs is a guess from its" if never + hardly == 1 else "they cost is a guess from their"
+        guess = f"{' and '.join(told)}: what {cost} neighbours"
         if check.enough and unsure:
-            guess += f". The model is still more than half as unsure about {unsure} settings as without any reading"
+            settings = counted(unsure, "setting")
+            guess += f". The model is still more than half as unsure about {settings} as without any reading"
         yield f"{guess}."
     share = float(check.counts[most] / check.counts.sum())
     if check.enough and n > 1 and share > MOSTLY:
@@ -133,10 +137,9 @@ def _words_on_wrong(check: ModelCheck) -> Iterable[str]:
         f"row {row} ({_said(check.measured[row])} where about {_said(check.predicted[row])} was expected)"
         for row in check.wrong[order]
     ]
-    look = "looks" if len(told) == 1 else "look"
     yield (
-        f"{_count(len(told), 'reading')} {look} wrong: {_listed(told, 3)}. Rows are counted from 0. Correct such "
-        "readings, or leave them out."
+        f"{counted(len(told), 'reading looks', 'readings look')} wrong: {_listed(told, 3)}. Rows are counted from 0. "
+        "Correct such readings, or leave them out."
     )
 
 
@@ -161,10 +164,6 @@ def _begin(text: str) -> str:
 
 def _verb(things: Sized, one: str, several: str) -> str:
     return one if len(things) == 1 else several
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.learning.fitting.likelihood import Ranges
 from holdcourse.learning.history import LARGEST, History, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel, Periods, per_axis
@@ -30,7 +30,7 @@ def checked_history(problem: Problem, actions: Any, contexts: Any, y: Any, kerne
     try:
         measured = np.array(y, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"y must be a list of numbers, got {y!r}") from None
+        raise InvalidInput(f"y must be a list of numbers, got {shown(y)}") from None
     given = np.zeros((len(np.atleast_1d(actions)), 0)) if contexts is None else contexts
     history = History(actions, given, measured)
     if not len(history):
@@ -55,7 +55,7 @@ def checked_noise(noise_std: Any) -> float | None:
     if noise_std is None:
         return None
     if not isinstance(noise_std, (int, float, np.number)) or not 0 <= noise_std <= LARGEST:
-        raise InvalidInput(f"noise_std must be a number, 0 or more, or None to have it fitted, got {noise_std!r}")
+        raise InvalidInput(f"noise_std must be a number, 0 or more, or None to have it fitted, got {shown(noise_std)}")
     return float(noise_std)
 
 
@@ -80,7 +80,8 @@ def _per_action(mean: Any, n: int) -> Array:
         return np.broadcast_to(np.array(mean, dtype=np.float64), (n,))
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"prior_mean must be a number, {n} of them (one per action), or a function that gives either, got {mean!r}"
+            f"prior_mean must be a number, {n} of them (one per action), or a function that gives either, got "
+            f"{shown(mean)}"
         ) from None
 
 

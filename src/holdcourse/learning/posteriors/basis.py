@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import check_contexts
 from holdcourse.learning.kernels import MATRIX_ACTIONS, Kernel
 from holdcourse.learning.posteriors.exact import Prior, check_tolerance, logger
@@ -424,7 +424,8 @@ class Layout:
         names = [f"{name}{k}" for k in range(len(self._parts)) for name in ("phi", "Z", "Q", "counts")]
         missing = [name for name in ("candidates", "discarded", "box", "growth", *names) if name not in arrays]
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
-            raise InvalidInput(f"this state belongs to another problem or kernel (missing: {missing})")
+            lacks = f": it lacks {', '.join(missing)}" if missing else ""
+            raise InvalidInput(f"this state belongs to another problem or kernel{lacks}")
         if arrays["candidates"].ndim != 2 or (arrays["box"].size and arrays["box"].shape[:1] != (2,)):
             raise InvalidInput("this state is damaged: the contexts of its basis are not a table")
         for k, part in enumerate(self._parts):
@@ -516,7 +517,7 @@ def check_bounds(bounds: Any, dimension: int | None) -> Array:
     pairs = pairs[None] if pairs.shape == (2,) else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2 or (dimension is not None and len(pairs) != dimension):
         axes = "each axis" if dimension is None else f"each of {dimension} axes"
-        raise InvalidInput(f"context_bounds must be (low, high) for {axes}, got {bounds!r}")
+        raise InvalidInput(f"context_bounds must be (low, high) for {axes}, got {shown(bounds)}")
     if not np.isfinite(pairs).all() or (pairs[:, 0] > pairs[:, 1]).any():
-        raise InvalidInput(f"context_bounds must be finite with low <= high, got {bounds!r}")
+        raise InvalidInput(f"context_bounds must be finite with low <= high, got {shown(bounds)}")
     return np.ascontiguousarray(pairs.T)

@@ -44,7 +44,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from holdcourse.archive import require_arrays
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.posteriors.basis import (
     FINEST,
@@ -234,7 +234,7 @@ class CappedPosterior:
         reason: str = "asked for",
     ) -> None:
         if not 0.0 < forgetting <= 1.0:
-            raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {forgetting!r}")
+            raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {shown(forgetting)}")
         self.prior, self.forgetting, self.reason = prior, float(forgetting), reason
         self.dimension = prior.kernel.context_dimension if dimension is None else dimension
         self._basis = CappedBasis(prior)
@@ -362,7 +362,9 @@ class CappedPosterior:
         self._basis.restore(arrays)
         m = self._basis.size
         if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:
-            raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
+            raise InvalidInput(
+                f"this state is damaged: it has {counted(len(arrays['weights']), 'weight')} for a basis of {m}"
+            )
         self._start()
         lower = unpacked(arrays["covariance"])
         require_sound(arrays["weights"], lower)

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse._numeric.gp import grouped, whiten
 from holdcourse.archive import require_arrays
 from holdcourse.checks import float_array, is_finite
-from holdcourse.errors import InvalidInput, TooLarge, plain
+from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel
 from holdcourse.movement.problem import Problem
@@ -89,9 +89,9 @@ class Prior:
         self.problem = problem
         self.kernel = kernel
         if not (is_finite(noise_std) and noise_std >= 0):
-            raise InvalidInput(f"noise_std must be 0 or more, got {plain(noise_std)!r}")
+            raise InvalidInput(f"noise_std must be 0 or more, got {shown(noise_std)}")
         if regularisation is not None and not (is_finite(regularisation) and regularisation >= 0):
-            raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {plain(regularisation)!r}")
+            raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {shown(regularisation)}")
         if problem.n <= MATRIX_ACTIONS:
             among_actions = [part.action_covariance(problem) for part in kernel.parts]
             self.action_covariances = [
@@ -171,7 +171,7 @@ class Prior:
 def check_tolerance(tolerance: float | None) -> None:
     """Raise unless it is the share of the prior variance that a posterior may discard, if one was given."""
     if tolerance is not None and not (is_finite(tolerance) and 0.0 <= tolerance < 1.0):
-        raise InvalidInput(f"tolerance must be a share of the prior variance, 0 to 1, got {plain(tolerance)!r}")
+        raise InvalidInput(f"tolerance must be a share of the prior variance, 0 to 1, got {shown(tolerance)}")
 
 
 def describe_mean(mean: PriorMean) -> str:
@@ -188,7 +188,7 @@ def _checked_mean(mean: Any, n: int) -> Array:
         values = np.full(2, np.nan)
     if values.shape not in ((), (n,)) or not np.isfinite(values).all():
         raise InvalidInput(
-            f"prior_mean must be a finite number, {n} of them (one per action), or a function, got {mean!r}"
+            f"prior_mean must be a finite number, {n} of them (one per action), or a function, got {shown(mean)}"
         )
     values = np.broadcast_to(values, (n,)).copy()
     values.setflags(write=False)

@@ -41,7 +41,7 @@ from scipy.linalg.lapack import dpotrf
 
 from holdcourse._numeric.gp import multiply, settle, sweep, sweep_each
 from holdcourse.archive import require_arrays
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.posteriors.basis import Layout, require_sound
 from holdcourse.learning.posteriors.exact import Prior, logger, predict_each
@@ -169,7 +169,7 @@ class FlatPosterior:
 
     def __init__(self, prior: Prior, layout: Layout, *, forgetting: float = 1.0, reason: str = "asked for") -> None:
         if not 0.0 < forgetting <= 1.0:
-            raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {forgetting!r}")
+            raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {shown(forgetting)}")
         self.prior = prior
         self.layout = layout
         self.forgetting = float(forgetting)
@@ -331,7 +331,9 @@ class FlatPosterior:
         self.layout.restore(arrays)
         m = self.layout.size
         if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:
-            raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
+            raise InvalidInput(
+                f"this state is damaged: it has {counted(len(arrays['weights']), 'weight')} for a basis of {m}"
+            )
         self._w, self._S = np.array(arrays["weights"]), unpacked(arrays["covariance"])
         require_sound(self._w, self._S)
         self._g, self._c = np.zeros(m), 0.0

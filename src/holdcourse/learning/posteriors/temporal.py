@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric.kalman import absorb, forecast
 from holdcourse.archive import require_arrays
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.errors import InvalidInput, TooLarge, counted, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.learning.posteriors.basis import principal_features
@@ -121,8 +121,8 @@ def state_space(prior: Prior, tolerance: float = TOLERANCE) -> StateSpace:
         start += d * r
     if start > MAX_STATE:
         raise TooLarge(
-            f"{len(layout)} processes over {prior.problem.n} actions need {start} states, more than {MAX_STATE}; "
-            "use a smoother action kernel, fewer actions or a larger tolerance"
+            f"this kernel needs {counted(start, 'state')} for {counted(prior.problem.n, 'action')}, more than "
+            f"{MAX_STATE}; use a smoother action kernel, fewer actions or a larger tolerance"
         )
     phi = np.ascontiguousarray(np.concatenate(blocks, axis=1))
     spread = np.array(
@@ -278,7 +278,8 @@ class TemporalPosterior:
     def _require_not_before(self, what: str, time: float) -> None:
         if time < self._time:
             raise InvalidInput(
-                f"{what} at time {time!r} lies before the last measurement, at {self._time!r}; tell measurements in "
+                f"{what} at time {shown(time)} lies before the last measurement, at {shown(self._time)}; tell "
+                "measurements in "
                 'the order of their times and predict from the last one on, or use method "exact" or "flat"'
             )
 

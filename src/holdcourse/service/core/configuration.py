@@ -22,7 +22,7 @@ from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import PolicyFile
 from holdcourse.deciding.trial import OPERATORS, trial
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, computing
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, computing, counted
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
 from holdcourse.mistakes import all_in_words
@@ -165,7 +165,8 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
     names, contexts = ({**before, **given}).get("context_names"), units.get("contexts")
     if names is not None and contexts is not None and len(names) != len(contexts):
         raise InvalidInput(
-            f"there are {len(names)} context_names but {len(contexts)} units of contexts; give one unit for each name"
+            f"units.contexts must be {counted(len(names), 'unit')}, one for each name in context_names, got "
+            f"{len(contexts)}"
         )
     if isinstance(given.get("units"), Mapping):
         result["units"] = {name: units[name] for name in given["units"]}
@@ -382,8 +383,8 @@ def action_count(actions: Any, metric: Any) -> int:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
     if count > requests.MAX_ACTIONS:
         raise InvalidInput(
-            f"there are {said(count)} actions, but the service takes at most {requests.MAX_ACTIONS}; use fewer values "
-            "per axis"
+            f"there are {said(count)} actions, but the service takes at most {requests.MAX_ACTIONS:,}; use fewer "
+            "values per axis"
         )
     return count
 

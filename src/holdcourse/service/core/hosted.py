@@ -49,7 +49,7 @@ from holdcourse.running.events import (
 )
 from holdcourse.running.limits import settings_within
 from holdcourse.running.operation import Operation
-from holdcourse.running.session import Learned
+from holdcourse.running.session import Learned, first_few, still_waiting
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import configuration, epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import number_of
@@ -275,9 +275,8 @@ class Hosted:
     def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""
         waiting = list(self.ledger.pending)
-        wait, them = ("waits for its", "it") if len(waiting) == 1 else ("wait for their", "them")
-        words = f"{', '.join(waiting)} still {wait} measurement; tell or skip {them} first"
-        return Conflict(words, waiting, given)
+        words, them = still_waiting(waiting)
+        return Conflict(f"{words}; tell or skip {them} first", waiting, given)
 
     # -- what the machine's own program may do -------------------------------------------------------------------------
 
@@ -352,7 +351,7 @@ class Hosted:
         if earlier is not None or decision not in self.ledger.pending:
             told = earlier or self.records.told(decision)
             if told is None:
-                pending = ", ".join(self.ledger.pending) or "none"
+                pending = first_few(list(self.ledger.pending)) or "none"
                 raise Unknown("decision", decision, f"decisions that wait for a measurement: {pending}")
             applied = self._action_of(ran, epoch, told.epoch)
             body = told.event.body

@@ -207,8 +207,9 @@ def verified(
                 return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
     except HoldcourseError as error:
         return _verdict(False, events, paths, str(error))
-    words = f"every event is as it was written, and all {decisions} decisions come out the same when repeated"
-    return _verdict(True, events, paths, words)
+    come = "its decision comes" if decisions == 1 else f"all {decisions:,} decisions come"
+    same = f"{come} out the same when repeated" if decisions else "there is no decision to repeat yet"
+    return _verdict(True, events, paths, f"every event is as it was written, and {same}")
 
 
 def trial(paths: Sequence[Location]) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
 from holdcourse.deciding.rules import Stay
+from holdcourse.errors import counted
 from holdcourse.learning.costs import Profiled, calibration_of, has, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
@@ -52,6 +53,7 @@ from holdcourse.running.events import (
 )
 from holdcourse.running.limits import Limits
 from holdcourse.running.operation import Operation
+from holdcourse.running.session import first_few
 from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value, shown_problem
 from holdcourse.units import lasting
 
@@ -190,7 +192,7 @@ def watchdog_notes(ledger: Ledger, timing: Timing) -> list[CausedNote]:
         falls_back = ledger.newest in late and _may_fall_back(ledger)
         until = ". Until then the machine is sent to its fallback, as far as the limits allow" if falls_back else ""
         do = "report it, or skip the round" if len(late) == 1 else "report them, or skip the rounds"
-        notes.append(AlarmRaised("stale", f"no measurement came for {', '.join(late)} within {within}; {do}{until}"))
+        notes.append(AlarmRaised("stale", f"no measurement came for {first_few(late)} within {within}; {do}{until}"))
     at = timing.due(ledger)
     silent = not ledger.pending and at is not None and timing.clock.monotonic() > at
     trouble = timing.trouble()
@@ -610,7 +612,7 @@ def _explained(ledger: Ledger, policy: str) -> str:
     count = ledger.settings.history_count
     if ledger.explanation or not count:
         return ledger.explanation or policy
-    return f"{policy} It began with {count} past measurements, and fitted to them what it was not given."
+    return f"{policy} It began with {counted(count, 'past measurement')}, and fitted to them what it was not given."
 
 
 def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.movement.problem import Problem
 from holdcourse.running.events import (
     AlarmAcknowledged,
@@ -191,7 +191,7 @@ def _told(body: Body, problem: Problem, changed: Changed, records: Records) -> t
     """Return what kind of deed it is, the reason that was given, and what it came to in a sentence."""
     match body:
         case ControllerCreated():
-            knew = f", with {len(body.history)} past measurements" if body.history else ""
+            knew = f", with {counted(len(body.history), 'past measurement')}" if body.history else ""
             return "created", "", f"Created in mode {body.config.mode}{knew}."
         case EpochBegun() | SettingsChanged():
             return _group(changed), body.reason, _in_words(changed)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
+from holdcourse.errors import Conflict, HoldcourseError, computing, counted, log_error
 from holdcourse.running.events import Author, Settings, from_plain, plain
 
 Tell: TypeAlias = Callable[[float, str], None]  # share that is done, and what is being done
@@ -44,7 +44,7 @@ def create(given: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     if given["unfinished"] is None:
         return {"settings": plain(settings)}
     unfinished, fits = Path(given["unfinished"]), 0
-    count = f"{settings.history_count:,} measurement{'s' * (settings.history_count != 1)}"
+    count = counted(settings.history_count, "measurement")
 
     def fitting(share: float) -> None:
         nonlocal fits

@@ -106,7 +106,7 @@ export function takeBack(state, row) {
       h("p", {}, "Measured: ", h("b", {}, measured), ". It no longer counts: decisions and sums are from now on as if it had never been measured."),
       h("p", { class: "small" }, "What was decided and done since then stays as it is, and the record keeps both. The rounds since then are computed again, which may take a while."),
       row.epoch !== state.epoch && h("p", { class: "careful" }, "It was measured under earlier settings: a new epoch of the record begins, without it."),
-      field("Reason", reason, "Goes into the record."),
+      field("Reason", reason, "This goes into the record."),
     ],
     confirm: "Take it back",
     act: (form) => post(pathOf(state.id, "retract"), { decision: row.decision, reason: reasonOf(form) }),

@@ -4,7 +4,7 @@ import { get, pathOf } from "./api.js";
 import { timeOf } from "./badges.js";
 import { announce, fill, h, s } from "./dom.js";
 import { appliedSetting, keyOf } from "./rows.js";
-import { contextWords, decimalsFor, faithful, number, serviceWord, setting, share, short, withUnit, worth, worthWord } from "./words.js";
+import { contextWords, decimalsFor, faithful, number, plural, serviceWord, setting, share, short, withUnit, worth, worthWord } from "./words.js";
 
 const MOST_BARS = 9;
 const WAIT = 120; // milliseconds: stepping with the keys must not ask for every round passed
@@ -84,7 +84,7 @@ export function table(data, chosen, state) {
   return h(
     "table",
     { class: "bars reasons" },
-    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${left} worse settings are left out` : "", low > 0 || high < 0 ? `; bars begin at ${number(low > 0 ? low : high)}` : ""),
+    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${plural(left, "worse setting is", "worse settings are")} left out` : "", low > 0 || high < 0 ? `; bars begin at ${number(low > 0 ? low : high)}` : ""),
     h("colgroup", {}, ["name", "wide", "number", "number", "number"].map((name) => h("col", { class: name }))),
     h("thead", {}, h("tr", {}, ["", "", serviceWord(state), "moving", "odds"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, shown.map(line)),

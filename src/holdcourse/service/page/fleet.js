@@ -26,7 +26,7 @@ function measuredTile({ maximise, units }, sums) {
   if (!sums) return tile(label, "…", "being added up from the record");
   const counted = `${plural(sums.measurements, "measurement")}${sums.skipped ? `, ${sums.skipped.toLocaleString("en")} skipped` : ""}`;
   const part = sums.seen < sums.events ? `; ${share(sums.seen / sums.events)} of the record is added up` : "";
-  if (sums.measurements_sum === null) return tile("Measurements", sums.measurements.toLocaleString("en"), `${sums.skipped.toLocaleString("en")} skipped; they are no costs, so there is no sum${part}`);
+  if (sums.measurements_sum === null) return tile("Measurements", sums.measurements.toLocaleString("en"), `${sums.skipped.toLocaleString("en")} skipped; they are not costs, so there is no sum${part}`);
   const mean = sums.measurements ? `, ${withUnit(number(sums.measurements_sum / sums.measurements), units?.measurement)} each on average` : "";
   return tile(label, withUnit(number(sums.measurements_sum), costUnit({ units })), `${counted}${mean}${part}`);
 }

@@ -52,7 +52,7 @@ export function modelCheckPanel(id) {
       fill(
         answer,
         h("ul", { class: "check-words" }, found.words.map((sentence) => h("li", {}, sentence))),
-        found.left_out > 0 && h("p", { class: "small" }, `The newest ${plural(found.readings, "reading")}; ${plural(found.left_out, "older one")} left out.`),
+        found.left_out > 0 && h("p", { class: "small" }, `The newest ${plural(found.readings, "reading")}; ${plural(found.left_out, "older reading was", "older readings were")} left out.`),
         found.enough && h("div", { class: "check" }, picture(found.points, unit), held(found.coverage)),
       );
     } catch (refused) {

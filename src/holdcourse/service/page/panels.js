@@ -78,7 +78,7 @@ export function promise() {
       const { estimated_saved: saved, estimated_doubt: doubt } = stands;
       const digits = faithful(saved, doubt);
       const about = saved === null ? "" : withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
-      const so = saved === null ? "" : `The model estimates that ${saved < 0 ? `it spent ${about} more` : `it saved ${about} so far`}; `;
+      const so = saved === null ? "" : `The model estimates that ${saved < 0 ? `it has spent ${about} more` : `it has saved ${about} so far`}; `;
       const rest = allowance(stands, of);
       const share = stands.allowed > 0 ? Math.min(Math.max(stands.left / stands.allowed, 0), 1) : 0;
       const gauge = s(

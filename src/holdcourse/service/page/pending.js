@@ -3,7 +3,7 @@
 import { agoOf } from "./badges.js";
 import { announce, drawn, h, s } from "./dom.js";
 import { enterReading } from "./enter_reading.js";
-import { costUnit, lasting, limitOf, number, setting, share, withUnit, worth, worthWord } from "./words.js";
+import { costUnit, lasting, limitOf, number, plural, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const SHOWN = 3;
 const MOST_BARS = 10;
@@ -85,7 +85,7 @@ export function pendingPanel(done) {
     const newest = given.pending.slice(-SHOWN).reverse();
     if (newest.length === 0) return h("p", { class: "small" }, "Nothing is pending.");
     const older = given.pending.length - newest.length;
-    return [newest.map((decision) => one(decision, given, false, given.tell && enter)), older > 0 && h("p", { class: "small" }, `and ${older} older ones`)];
+    return [newest.map((decision) => one(decision, given, false, given.tell && enter)), older > 0 && h("p", { class: "small" }, `and ${plural(older, "older decision")}`)];
   });
   const redraw = () => state && draw(state, state.pending.length ? null : last);
   /** Often a decision is measured before anybody sees it pending: its explanation knows what it was like. */

@@ -114,7 +114,7 @@ def calibration_words(found: Sequence[Calibration]) -> list[str]:
         said.append(f"As a check, each year was compared with what the years before it predicted. It reached {told}.")
     said += [
         "The gain of the next half-year lay within the 95 % interval predicted from the weeks before it in "
-        f"{each.held} of {each.tried} cases, of which {each.apart} do not overlap."
+        f"{each.held} of {each.tried} cases, of which {each.apart} {'does' if each.apart == 1 else 'do'} not overlap."
         for each in found
         if each.what == "gain"
     ]

@@ -121,8 +121,9 @@ def fitted_skill(said: Sequence[Forecasts], record: Sequence[WindData]) -> Skill
     if len(errors) < FEWEST_PAIRS:
         about = " and ".join(f"{each.source} ({each.time.min()} to {each.time.max()})" for each in said)
         raise InvalidInput(
-            f"only {len(errors)} forecasts match hours and heights of the wind data, but {FEWEST_PAIRS} are needed; "
-            f"the forecasts are {about}. Give wind of the same time, or more forecasts"
+            f"{FEWEST_PAIRS} forecasts or more must match hours and heights of the wind data, but only {len(errors)} "
+            f"{'does' if len(errors) == 1 else 'do'}; the forecasts are {about}. Give wind of the same time, or more "
+            "forecasts"
         )
     squares = errors**2
     if np.ptp(leads) >= NARROW:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.policy.policies import Past
 
@@ -59,7 +59,8 @@ def split(
         return test, past, [f"history: the data before the test period, {_days(past)}"]
     if len(test) < FEWEST_TIMES:
         raise InvalidInput(
-            f"{len(test)} times are too few to use some of them as history; give earlier wind as history="
+            f"the wind has {counted(len(test), 'time')}, but {FEWEST_TIMES} or more are needed if the first quarter is "
+            "to serve as history; give earlier wind as history="
         )
     cut = test.time[len(test) // 4]
     past, rest = test.between(None, cut), test.between(cut, None)
@@ -139,8 +140,8 @@ def pieces(data: WindData, max_gap: float) -> tuple[list[WindData], list[str]]:
     if not long_enough or len(long_enough) == len(found):
         return found, []
     lost = sum(len(piece) for piece in found) - sum(len(piece) for piece in long_enough)
-    note = f"{len(found) - len(long_enough)} stretches shorter than a day, {lost} times together, were left out"
-    return long_enough, [note]
+    short = counted(len(found) - len(long_enough), "stretch was", "stretches were")
+    return long_enough, [f"{short} left out, {counted(lost, 'time')} in all, because a stretch must last a day"]
 
 
 def past_of(data: WindData, altitudes: Array) -> Past:

@@ -330,7 +330,7 @@ class Backtest:
         found = []
         if self.weeks < FEWEST_WEEKS:
             found.append(
-                f"The data cover {self.days:.1f} days. Less than {FEWEST_WEEKS} weeks say nothing about a year."
+                f"The data cover {self.days:.1f} days. Fewer than {FEWEST_WEEKS} weeks say nothing about a year."
             )
         elif self.weeks < WEEKS_PER_YEAR - 1:
             found.append(

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.wind.files.yamlfile import read_yaml, write_yaml
 from holdcourse.wind.physics import PowerCurve, table_curve
 
@@ -172,7 +172,8 @@ def _cycle_power(entry: Mapping[str, Any], speeds: Array, what: str, where: str)
         power = _numbers(entry["cycle_power_w"], f"{what}: cycle_power_w", where) / 1000
         if len(power) != len(speeds):
             raise InvalidInput(
-                f"{where}, {what}: there are {len(power)} powers for {len(speeds)} wind speeds; give one for each"
+                f"{where}, {what}: cycle_power_w must be {counted(len(speeds), 'power')}, one for each wind speed, got "
+                f"{len(power)}"
             )
         return power
     points = _list(entry.get("wind_speed_data"), f"{what}: cycle_power_w or wind_speed_data", where)
@@ -198,10 +199,12 @@ def _profile(entry: Mapping[str, Any], altitudes: Array, where: str) -> Array:
         return np.full(len(altitudes), np.nan)
     along = _numbers(entry["u_normalized"], "u_normalized", where)
     across = _numbers(entry["v_normalized"], "v_normalized", where) if "v_normalized" in entry else np.zeros(len(along))
-    if len(along) != len(altitudes) or len(across) != len(altitudes):
-        raise InvalidInput(
-            f"{where}: a wind profile has {len(along)} values for {len(altitudes)} altitudes; give one for each"
-        )
+    for name, values in (("u_normalized", along), ("v_normalized", across)):
+        if len(values) != len(altitudes):
+            raise InvalidInput(
+                f"{where}: {name} of a wind profile must be {counted(len(altitudes), 'value')}, one for each altitude, "
+                f"got {len(values)}"
+            )
     return np.hypot(along, across)
 
 
@@ -504,7 +507,7 @@ def _numbers(value: Any, what: str, where: str) -> Array:
 def _pair(value: Any, what: str, where: str) -> tuple[float, float]:
     found = _numbers(value, what, where)
     if len(found) != 2:
-        raise InvalidInput(f"{where}: {what} must be two numbers, got {value!r}")
+        raise InvalidInput(f"{where}: {what} must be two numbers, got {shown(value)}")
     return float(found[0]), float(found[1])
 
 

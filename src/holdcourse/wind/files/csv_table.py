@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.tables import cells as tables
 from holdcourse.tables.columns import AVERAGES
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
@@ -441,12 +441,13 @@ def _repeated(table: Table, times: Times, speed: Array, heights: Array | None = 
     if differ.sum() > MOST_REPEATED * len(rows):
         what = "time" if heights is None else "time and height"
         raise InvalidInput(
-            f"{table.label}: {int(differ.sum()):,} of {len(rows):,} rows have the {what} of another row, but other "
-            "speeds; if they are of several turbines or places, give the rows of one; if the time of day has a column "
-            "of its own, name the two columns date and time"
+            f"{table.label}: in {int(differ.sum()):,} of {len(rows):,} rows the {what} is that of another row, but the "
+            "speeds differ; if they are of several turbines or places, give the rows of one; if the time of day has a "
+            "column of its own, name the two columns date and time"
         )
     left = len(rows) - len(first)
-    return [f"{left:,} rows with the time and height of an earlier row were dropped"] if left else []
+    were = counted(left, "row was", "rows were")
+    return [f"{were} dropped, because time and height are those of an earlier row"] if left else []
 
 
 def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Times, tuple[str, ...], Array, Array]:

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.tables.times import HOUR, Times, moment
 
 Array: TypeAlias = NDArray[np.float64]
@@ -344,7 +344,7 @@ class WindData:
         speed = mean(self.speed)
         full = np.isfinite(speed).any(axis=1)
         if not full.any():
-            raise InvalidInput(f"no hour has {min_share:.0%} of its samples; lower min_share")
+            raise InvalidInput(f"no hour has {100 * min_share:.0f} % of its samples; lower min_share")
         rising = None if self.level_heights is None else mean(self.level_heights)[full]
         note = f"means over hours of {self.step * 60:g}-minute values"
         times = (hours * HOUR).astype("datetime64[s]")[full]
@@ -358,7 +358,7 @@ class WindData:
         `data.onto(altitudes).segments()`.
         """
         if not (np.isfinite(max_gap) and max_gap >= 0):
-            raise InvalidInput(f"max_gap must be a number of hours, 0 or more, got {max_gap!r}")
+            raise InvalidInput(f"max_gap must be a number of hours, 0 or more, got {shown(max_gap)}")
         longest = (max_gap + self.step) * HOUR * (1 + 1e-9)
         cuts = np.flatnonzero(np.diff(self.time).astype(np.int64) > longest) + 1
         found: list[WindData] = []

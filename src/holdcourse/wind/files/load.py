@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import whole_number
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, counted, shown
 from holdcourse.tables.times import Times, zone_of
 from holdcourse.wind.files import csv_table, era5, windio
 from holdcourse.wind.files.data import FASTEST_WIND, Array, Options, Piece, Site, WindData
@@ -55,14 +55,15 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     if not low.any():
         raise InvalidInput(f"{ordered[0].label} has no height up to the ceiling of {ceiling:g} m; raise ceiling=")
     if left_out:
-        notes.append(f"{left_out} levels above {ceiling:g} m were left out")
+        notes.append(f"{counted(left_out, 'level')} above {ceiling:g} m {'was' if left_out == 1 else 'were'} left out")
     heights, speed = heights[:, low], speed[:, low]
     _require_enough(ordered, np.array(names)[low], heights, speed, max_missing)
 
     kept = _each_time_once(ordered, time, speed)
     repeated = len(np.flatnonzero(np.isfinite(speed).any(axis=1))) - len(kept)
     if repeated:
-        notes.append(f"{repeated} repeated times were dropped (the later file, and in a file the first row, is kept)")
+        dropped = counted(repeated, "repeated time was", "repeated times were")
+        notes.append(f"{dropped} dropped (the later file, and in a file the first row, is kept)")
     time, heights, speed = time[kept], heights[kept], speed[kept]
     used = np.isfinite(speed).any(axis=0)
     heights, speed = heights[:, used], speed[:, used]
@@ -71,7 +72,7 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     order = order[np.concatenate([[True], np.diff(nominal[order]) > 0])]
     share = np.isnan(speed[:, order])[np.isfinite(heights[:, order])].mean()
     if share > 0:
-        notes.append(f"{share:.1%} of the speeds are missing")
+        notes.append(f"{100 * share:.1f} % of the speeds are missing")
     return WindData(
         time,
         nominal[order],
@@ -141,8 +142,8 @@ def _require_enough(
         by_level = missing.sum(axis=0) / np.maximum(1, expected.sum(axis=0))
         worst = int(np.argmax(by_level))
         raise InvalidInput(
-            f"{share:.0%} of the speeds in {label} are missing (at {names[worst]}: {by_level[worst]:.0%}); "
-            f"leave out such heights, or accept them with max_missing={np.ceil(share * 20) / 20:g}"
+            f"{100 * share:.0f} % of the speeds in {label} are missing (at {names[worst]}: {100 * by_level[worst]:.0f} "
+            f"%); leave out such heights, or accept them with max_missing={np.ceil(share * 20) / 20:g}"
         )
 
 
@@ -204,9 +205,9 @@ def load(
     """
     options = _checked(lat, lon, surface_height, units, timezone, time_format, header_line)
     if not ceiling > 0:
-        raise InvalidInput(f"ceiling must be metres above ground, greater than 0, got {ceiling!r}")
+        raise InvalidInput(f"ceiling must be metres above ground, greater than 0, got {shown(ceiling)}")
     if not 0 <= max_missing <= 1:
-        raise InvalidInput(f"max_missing must be a share from 0 to 1, got {max_missing!r}")
+        raise InvalidInput(f"max_missing must be a share from 0 to 1, got {shown(max_missing)}")
     with quiet(), ExitStack() as stack:
         return join(_pieces(paths, options, stack), ceiling=ceiling, max_missing=max_missing)
 

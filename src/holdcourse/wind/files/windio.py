@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.errors import DamagedFile, InvalidInput, counted
 from holdcourse.tables.times import Times, read_times
 from holdcourse.wind.files.data import Array, Options, Piece, Site, checked_speeds, without_codes
 from holdcourse.wind.files.grid import Field, nearest_point, open_fields, read, times_of
@@ -183,7 +183,8 @@ def _speeds(given: Any, times: int, heights: Array, label: str) -> Array:
         table = table.T
     if table.shape != (times, len(heights)):
         raise InvalidInput(
-            f"{label}: wind_speed has the shape {table.shape}, but there are {times} times and {len(heights)} heights"
+            f"{label}: wind_speed has the shape {table.shape}, but there are {counted(times, 'time')} and "
+            f"{counted(len(heights), 'height')}"
         )
     return table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 # Of the standard library: no entities from elsewhere are fetched, and a document type is refused below.
 from xml.etree import ElementTree
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.wind.physics import PowerCurve, table_curve
 
 MOST_BYTES = 20_000_000
@@ -48,7 +48,9 @@ def read_wtg(
             f"{path}: an air density, wind speed or power is missing or not a number ({error})"
         ) from None
     if len(pairs) < 2:
-        raise InvalidInput(f"{path}: the PerformanceTable has {len(pairs)} points, but a curve needs at least two")
+        raise InvalidInput(
+            f"{path}: the PerformanceTable has {counted(len(pairs), 'point')}, but a curve needs at least two"
+        )
     low = stated.get("LowSpeedCutIn") if cut_in is None else cut_in
     high = stated.get("HighSpeedCutOut") if cut_out is None else cut_out
     notes = []

@@ -31,8 +31,10 @@ def read_yaml(path: Path, label: str = "") -> Any:
                 f"{name} has {path.stat().st_size:,} bytes, but at most {MOST_BYTES:,} are read; check the path"
             )
         data = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_loader(yaml))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {name}: {getattr(error, 'strerror', None) or error}; check the file") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"cannot read {name}: it is not text in UTF-8; save it in UTF-8") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {name}: {error.strerror or error}; check the file") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{name} is not YAML: {' '.join(str(error).split())[:200]}") from None
     _check_size(data, name)

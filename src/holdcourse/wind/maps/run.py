@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.archive import check_writable, pack, read_file, unpack, write_file, writing
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, counted
 from holdcourse.wind.files.data import WindData, interpolate
 from holdcourse.wind.files.grid import need
 from holdcourse.wind.machines import machine, machine_names
@@ -121,8 +121,8 @@ class WindMap:
         flown = machine(self.plan.machine)
         price = movement_cost(self.plan.movement, flown.curve.rated_speed)
         found = [
-            f"The map has {_points(points)}, with wind from {begin} to {end}. The machine is {flown.title}; a metre of "
-            f"altitude costs {price:.3g} kWh."
+            f"The map has {counted(points, 'point')}, with wind from {begin} to {end}. The machine is {flown.title}; a "
+            f"metre of altitude costs {price:.3g} kWh."
         ]
         if np.isfinite(best).any():
             low, high = (float(np.nanquantile(best, share)) for share in (0.1, 0.9))
@@ -143,27 +143,21 @@ class WindMap:
             )
         if short := int(self._short.sum()):
             found.append(
-                f"At {_points(short)} the record is too short to say what control gains: give eleven days of wind or "
-                "more."
+                f"At {counted(short, 'point')} the record is too short to say what control gains: give eleven days of "
+                "wind or more."
             )
         if calm := int((np.isfinite(self.figures["fixed_energy"]) & ~np.isfinite(gain)).sum()):
             found.append(
-                f"At {_points(calm)} the machine makes no energy at a fixed altitude, so that a gain has nothing to be "
-                "compared with."
+                f"At {counted(calm, 'point')} the machine makes no energy at a fixed altitude, so that a gain has "
+                "nothing to be compared with."
             )
-        found += [
-            f"{_points(count)} {'is' if count == 1 else 'are'} blank: {why}." for why, count in self.blank.items()
-        ]
+        found += [f"{counted(count, 'point is', 'points are')} blank: {why}." for why, count in self.blank.items()]
         return found
 
     @property
     def _short(self) -> NDArray[np.bool_]:
         """Where the record is too short to say more than the best altitude."""
         return np.isfinite(self.figures["best_altitude"]) & ~np.isfinite(self.figures["fixed_energy"])
-
-
-def _points(count: int) -> str:
-    return "1 point" if count == 1 else f"{count:,} points"
 
 
 def fly_block(

@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse._numeric.wind_filter import predict, take
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.wind.policy.climate import Climate, climate_from_data
+from holdcourse.wind.policy.profiles import written_time
 
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -59,7 +60,7 @@ class Candidates:
 
     def __post_init__(self) -> None:
         if self.gauge is not None and not 0 <= self.gauge < math.inf:
-            raise InvalidInput(f"gauge_noise must be 0 or more, in m/s, got {self.gauge!r}")
+            raise InvalidInput(f"gauge_noise must be 0 or more, in m/s, got {shown(self.gauge)}")
 
     def __call__(self, hours: Array) -> Array:
         """Return zeros, (k, n): what is usual is another in every climate, so `CandidateFilter` adds it."""
@@ -234,8 +235,8 @@ class CandidateFilter:
             return np.zeros(len(hours))
         if (hours < self.time).any():
             raise InvalidInput(
-                f"the time {float(hours.min()):g} is before the last measurement, at {self.time:g}; ask in the order "
-                "of time"
+                f"the time {written_time(float(hours.min()))} is before the last measurement, at "
+                f"{written_time(self.time)}; ask in the order of time"
             )
         return np.asarray(hours - self.time)
 

@@ -272,8 +272,8 @@ def _covariances(hours: Array, anomalies: Array, lag: float, step: float) -> tup
     found, _ = _pairs(hours, lag, step)
     if found.sum() < FEWEST_PAIRS:
         raise InvalidInput(
-            f"only {found.sum()} times of the history have another one {lag:g} hours later, but {FEWEST_PAIRS} are "
-            "needed to learn how long wind lasts; give more wind without gaps"
+            f"to learn how long wind lasts, {FEWEST_PAIRS} times of the history or more must have another one {lag:g} "
+            f"h later, but only {found.sum()} {'has' if found.sum() == 1 else 'have'}; give more wind without gaps"
         )
     whole, change = anomalies.T @ anomalies / len(anomalies), _changes(hours, anomalies, lag, step)
     noise = np.zeros_like(whole)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import Estimate
 from holdcourse.wind.physics import EnergyCosts, PowerCurve
 from holdcourse.wind.policy.candidates import CandidateFilter
@@ -113,7 +113,7 @@ class ExpectedEnergy:
         interval: float = 1.0,
     ) -> None:
         if not (np.isfinite(scale) and scale > 0):
-            raise InvalidInput(f"scale must be positive, got {scale!r}")
+            raise InvalidInput(f"scale must be positive, got {shown(scale)}")
         self.wind = wind
         self.problem = problem
         self.posterior = wind.posterior(problem)

@@ -16,6 +16,7 @@ from holdcourse._numeric.lockstep import winds_ahead, winds_taken
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.policy.candidates import ARRAYS, CandidateFilter, best_of_each, weigh
 from holdcourse.wind.policy.filter import ExpectedEnergy, expected_power, settled_energy
+from holdcourse.wind.policy.profiles import written_time
 
 Array: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -44,8 +45,8 @@ class WindsTogether:
         if len(early):
             i = int(early[0])
             raise InvalidInput(
-                f"member {members[i]}: the time {contexts[i, 0]!r} lies before its last measurement, at "
-                f"{self._time[members[i]]!r}; ask in the order of time"
+                f"member {members[i]}: the time {written_time(contexts[i, 0])} is before its last measurement, at "
+                f"{written_time(self._time[members[i]])}; ask in the order of time"
             )
 
     def look(self, members: Ints, contexts: Array, rounds: int, interval: float) -> tuple[Array, Array]:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 import holdcourse as hc
 from holdcourse._numeric.wind_replay import PER_METRE_PER_SECOND, replay
 from holdcourse.deciding import registry
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.wind.physics import PowerCurve, WindWorld
 from holdcourse.wind.policy.candidates import Candidates
 from holdcourse.wind.policy.climate import (
@@ -181,7 +181,7 @@ def planned(
         The altitude (index) that a plan has to be back at, in policies of earlier versions; None: it may end anywhere.
     """
     if not 1 <= horizon <= MOST_ROUNDS:
-        raise InvalidInput(f"a plan has 1 to {MOST_ROUNDS} rounds, got {horizon!r}")
+        raise InvalidInput(f"a plan has 1 to {MOST_ROUNDS} rounds, got {shown(horizon)}")
     if len(wind["altitudes"]) != problem.n:
         raise InvalidInput(f"the wind has {len(wind['altitudes'])} altitudes, but the problem has {problem.n}")
     if home is not None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import hours_since_1970
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -98,9 +98,9 @@ def forecast_rows(said: Mapping[str, Any], altitudes: Array, now: float, interva
     if not rows:
         heights = _numbers(said["heights"], "heights")
         raise InvalidInput(
-            f"nothing of the forecast can be used: the next round is at {_written(now + interval)} and needs the wind "
-            f"from {altitudes.min():g} to {altitudes.max():g} m; it covers {_written(times[0])} to "
-            f"{_written(times[-1])} and {heights.min():g} to {heights.max():g} m"
+            f"nothing of the forecast can be used: the next round is at {written_time(now + interval)} and needs the "
+            f"wind from {altitudes.min():g} to {altitudes.max():g} m; it covers {written_time(times[0])} to "
+            f"{written_time(times[-1])} and {heights.min():g} to {heights.max():g} m"
         )
     return rows
 
@@ -112,7 +112,7 @@ def _numbers(given: Any, what: str) -> Array:
     try:
         return np.array(given, dtype=np.float64)  # null becomes NaN
     except (TypeError, ValueError):
-        raise InvalidInput(f"{what} must be numbers, all rows of the same length, got {given!r:.80}") from None
+        raise InvalidInput(f"{what} must be numbers, all rows of the same length, got {shown(given)}") from None
 
 
 def _hours(time: Any) -> float:
@@ -120,9 +120,12 @@ def _hours(time: Any) -> float:
         return hours_since_1970(time)
     hours = float(_numbers(time, "times"))
     if not np.isfinite(hours):
-        raise InvalidInput(f"times must be finite, got {time!r}")
+        raise InvalidInput(f"times must be finite, got {shown(time)}")
     return hours
 
 
-def _written(hours: float) -> str:
-    return f"{np.datetime64(round(hours * 3600), 's').astype('datetime64[m]')}Z"
+def written_time(hours: float) -> str:
+    """A time in hours since 1970 as people write it, to the second if it is not a whole minute."""
+    moment = np.datetime64(round(hours * 3600), "s")
+    whole = moment.astype("datetime64[m]")
+    return f"{whole if whole == moment else moment}Z"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import checked_seed, is_whole
 from holdcourse.deciding.rules import View
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import History
 from holdcourse.movement.grid import Grid
 from holdcourse.movement.offline import PricedPath, optimal_path, price_path
@@ -131,7 +131,7 @@ class Plant:
         """Return the case of this seed; with fewer rounds, its beginning."""
         seed = checked_seed(seed)
         if not (is_whole(rounds) and 1 <= rounds <= ROUNDS):
-            raise InvalidInput(f"a plant has 1 to {ROUNDS} rounds, got {rounds!r}")
+            raise InvalidInput(f"a plant has 1 to {ROUNDS} rounds, got {shown(rounds)}")
         hours = np.arange(HISTORY + ROUNDS, dtype=np.float64)
         contexts = self.weather(self._random(seed, WEATHER), hours)
         settings = self.settings.coordinates
@@ -261,7 +261,7 @@ class PlantCase:
     def reading(self, round: int, action: int) -> float | None:  # noqa: A002 - the word of the field
         """Return the sensor's reading of a round at a setting; None if there is none."""
         if not (is_whole(round) and 0 <= round < self.rounds):
-            raise InvalidInput(f"the rounds of this case are 0 to {self.rounds - 1}, got {round!r}")
+            raise InvalidInput(f"the rounds of this case are 0 to {self.rounds - 1}, got {shown(round)}")
         self.problem.check_action(action)
         return self._reading(HISTORY + round, action)
 

@@ -22,7 +22,7 @@ from holdcourse.archive import Arrays, require_arrays
 from holdcourse.checks import is_finite
 from holdcourse.deciding.policy import Policy, fixed, fixed_at
 from holdcourse.deciding.rules import Choice, Proximal, RuleState, View, uniform
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import Estimate, KnownCosts, Nothing
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.movement.problem import Problem
@@ -188,7 +188,7 @@ def table(
 ) -> Policy:
     """Follow a table of past measurements for each bin of the contexts; a move must pay off within `rounds`."""
     if not (is_finite(rounds) and rounds > 0):
-        raise InvalidInput(f"rounds must be positive, got {rounds!r}")
+        raise InvalidInput(f"rounds must be positive, got {shown(rounds)}")
     costs = TableCosts(problem, edges, history)
     made_by = ("table", {"edges": [list(own) for own in costs.edges], "rounds": float(rounds)})
     return Policy("table", Proximal(problem, 1.0 / rounds), costs, problem, made_by)
