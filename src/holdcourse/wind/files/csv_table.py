@@ -86,6 +86,10 @@ class Column:
 
 def time_columns(names: Sequence[str]) -> list[int]:
     """Return the column of times, or the two of date and time of day; the first column if none is named so."""
+    return _named_times(names) or [0]
+
+
+def _named_times(names: Sequence[str]) -> list[int]:
     words = [set(re.findall(r"[a-z]+", name.lower())) for name in names]
     bare = [re.sub(r"[(\[][^)\]]*[)\]]", "", name.lower()).strip() for name in names]  # Date [UTC]
     both = [[i for i, name in enumerate(bare) if name in wanted] for wanted in (("date", "datum"), _CLOCK_NAMES)]
@@ -93,7 +97,7 @@ def time_columns(names: Sequence[str]) -> list[int]:
         return [both[0][0], both[1][0]]
     named = [i for i, found in enumerate(words) if found & _TIME_NAMES and not found & _SPEED_WORDS]
     named = named or [i for i, name in enumerate(names) if name.strip().lower() == "t"]  # T_2m is a temperature
-    return named[:1] or [0]
+    return named[:1]
 
 
 class NoWindColumn(InvalidInput):
@@ -309,8 +313,14 @@ def _is_code(cell: str) -> bool:
 
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
     columns = time_columns(table.names)
+    cells = [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)]
+    if not _named_times(table.names) and options.time_format is None and re.fullmatch(r"\d{1,6}[.,]\d+", cells[0]):
+        raise InvalidInput(
+            f"{table.label}, line {table.lines[0]}: no column is named like one of times, and {cells[0]!r} in the "
+            f"first column, {table.names[0]!r}, is not a time; name the column of the times 'time'"
+        )
     return read_times(
-        [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)],
+        cells,
         " ".join(table.names[i] for i in columns),
         table.label,
         at=lambda row: f"{table.label}, line {table.lines[row]}",
