@@ -265,7 +265,9 @@ def test_who_has_a_plant_finds_the_options_for_readings(run, wind):
 
 
 def test_the_price_of_a_metre_is_said(run, wind):
-    shown = run("backtest", "west.csv", *POLICIES, "--movement", "20 Wh/m", "--json").stdout
+    words = ("--movement", "20 Wh/m", "--json", "--out", "report", "--no-pictures")
+    shown = run("backtest", "west.csv", *POLICIES, *words).stdout
+    assert "0.02 kWh (--movement for another price)" in (wind / "report" / "report.html").read_text(encoding="utf-8")
     notes = json.loads(shown)["sites"][0]["notes"]
     assert "moving: a metre of altitude costs 0.02 kWh (--movement for another price)" in notes
     unstated = " ".join(run("backtest", "west.csv", *POLICIES, "--no-pictures").stdout.split())

@@ -217,13 +217,14 @@ def backtest_log(
             policy = plant_policy(found, as_judged=as_judged, files=[log])
             policy.save(save_policy, limits=limits)
     shown = replace(readings, notes=tuple(in_options(readings.notes, COMMAND)))
+    checked = [*check.words, *_wrong_lines(check, readings)]
     more = {"check": check.as_values(), "reading": list(shown.notes)}
     data = found.as_values() | more
     saved = []
     if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
-        paths = write_report(found, shown, out, check.words, more)
+        paths = write_report(found, shown, out, checked, more)
         _draw(check, out)
         data["report"] = str(paths[0])
     if as_json:
@@ -232,7 +233,7 @@ def backtest_log(
     title = (
         f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(found.value)}, estimated by a model"
     )
-    _show(found, title, shown.notes, [*check.words, *_wrong_lines(check, readings)])
+    _show(found, title, shown.notes, checked)
     for words in saved:
         typer.echo(words)
 

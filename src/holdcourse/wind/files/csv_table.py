@@ -45,7 +45,7 @@ _TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc"
 _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
-_HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
+_HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights", "höhe", "hoehe", "høyde"))
 _BRACKET = r"[(\[]([^)\]]*)[)\]]"
 _FEET = ("ft", "feet", "foot")
 # Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
@@ -135,7 +135,7 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
     heights = [
         index
         for index, name in enumerate(names)
-        if (words := set(re.findall(r"[a-z]+", name.lower()))) & _HEIGHT_WORDS and not words & _SPEED_WORDS
+        if (words := set(re.findall(r"[a-zäöüøåæ]+", name.lower()))) & _HEIGHT_WORDS and not words & _SPEED_WORDS
     ]
     speeds = [column for index, name in enumerate(names) if (column := _speed_column(index, name))]
     if not heights or not speeds:
@@ -268,7 +268,7 @@ def read_table(file: WindFile, header_line: int | None = None) -> Table:
         if is_time(name) or re.fullmatch(r"\d{8,}(?:\.\d*)?", name):  # its neighbours would be taken for heights
             raise InvalidInput(
                 f"{file.label}, line {found.header_line}: {name!r} is a time, not the name of a column; add a line "
-                "with the names above it, such as time,ws_50m,ws_100m"
+                "with the names above it, such as time,ws_50m,ws_100m for wind, or time,load,setting,kWh for a plant"
             )
     cells = [[str(cell) for cell in column] for column in found.cells]
     places = [i for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
