@@ -179,6 +179,10 @@ def test_a_plants_prices_with_units(run, tmp_path):
     (tmp_path / "kiln.csv").write_text("\n".join(["time,load,setting,cost [EUR/h]", *rows]) + "\n")
     comma = run("backtest", *options, *few, "--move-cost", "0,02", "--fixed-cost", "0.5")
     assert json.loads(comma.stdout)["policies"] == json.loads(plain.stdout)["policies"]
+    switched = run("backtest", *options, *few, *units, "--named", "--fixed-cost", "500 Wh per change").stdout
+    assert (
+        "every change of the setting costs 0.5 kWh (--fixed-cost for another price)" in json.loads(switched)["reading"]
+    )
     kiln = ("--log", "kiln.csv", "--context", "load", "--action", "setting", "--cost", "cost", "--unit", "K")
     told = json.loads(run("backtest", *kiln, *few, "--time", "time", "--move-cost", "5 EUR/K").stdout)
     assert "a change of the setting by 1 K costs 5 EUR (--move-cost for another price)" in told["reading"]
