@@ -287,6 +287,7 @@ def test_the_road_of_a_wind_site_by_commands(lidar, tmp_path):
     assert first["evidence"]["conclusion"] == shown["evidence"]["conclusion"]
     said = " ".join(command("policy", "show", file).split())
     assert "One of 5 settings: 60, 120, 180, 240, 300 m." in said
+    assert " kWh. - It is asked" in said.partition("A move costs from ")[2][:40]
     assert "It has learned from these data since." in said
     log = tmp_path / "kite.log"
     with hc.Controller(hc.load_policy(file), start_index=2, log=log) as controller:

@@ -483,6 +483,26 @@ def test_preview_offers_a_setting_by_its_name_and_names_as_contexts(tmp_path):
     assert found.contexts == ("Produkt", "Last")
 
 
+def test_preview_of_a_row_for_each_sensor_in_a_winter_with_such_a_night(tmp_path):
+    """Every time occurs three times; that is no hour in which clocks were set back."""
+    rows = "".join(
+        f"2025-10-{day} {hour:02}:00;{tag};{hour}\n"
+        for day in (25, 26)
+        for hour in range(24)
+        for tag in ("SP", "T", "P")
+    )
+    found = preview(plant(tmp_path, f"timestamp;tag;value\n{rows}"))
+    assert any("is there a row for each sensor?" in remark for remark in found.remarks)
+    assert "tag" not in found.settings
+
+
+def test_preview_of_cells_with_units(tmp_path):
+    rows = "".join(f"{6 + k % 3} °C,{k * 7 % 31}.5 %,{k % 5}\n" for k in range(60))
+    found = preview(plant(tmp_path, f"setting,load,kWh\n{rows}"))
+    told = "is a number with its unit in each cell; put % into the header, or the column is read as names"
+    assert f"load: '0.5 %' {told}" in found.remarks
+
+
 def test_preview_of_a_column_with_words_among_its_numbers_and_of_a_stuck_sensor(tmp_path):
     """A sensor in whole numbers has few different values, but they change nearly every row."""
     rows = "".join(

@@ -179,6 +179,10 @@ def test_a_plants_prices_with_units(run, tmp_path):
     (tmp_path / "kiln.csv").write_text("\n".join(["time,load,setting,cost [EUR/h]", *rows]) + "\n")
     comma = run("backtest", *options, *few, "--move-cost", "0,02", "--fixed-cost", "0.5")
     assert json.loads(comma.stdout)["policies"] == json.loads(plain.stdout)["policies"]
+    switched = run("backtest", *options, *few, *units, "--named", "--fixed-cost", "500 Wh per change").stdout
+    assert (
+        "every change of the setting costs 0.5 kWh (--fixed-cost for another price)" in json.loads(switched)["reading"]
+    )
     kiln = ("--log", "kiln.csv", "--context", "load", "--action", "setting", "--cost", "cost", "--unit", "K")
     told = json.loads(run("backtest", *kiln, *few, "--time", "time", "--move-cost", "5 EUR/K").stdout)
     assert "a change of the setting by 1 K costs 5 EUR (--move-cost for another price)" in told["reading"]
@@ -265,7 +269,9 @@ def test_who_has_a_plant_finds_the_options_for_readings(run, wind):
 
 
 def test_the_price_of_a_metre_is_said(run, wind):
-    shown = run("backtest", "west.csv", *POLICIES, "--movement", "20 Wh/m", "--json").stdout
+    words = ("--movement", "20 Wh/m", "--json", "--out", "report", "--no-pictures")
+    shown = run("backtest", "west.csv", *POLICIES, *words).stdout
+    assert "0.02 kWh (--movement for another price)" in (wind / "report" / "report.html").read_text(encoding="utf-8")
     notes = json.loads(shown)["sites"][0]["notes"]
     assert "moving: a metre of altitude costs 0.02 kWh (--movement for another price)" in notes
     unstated = " ".join(run("backtest", "west.csv", *POLICIES, "--no-pictures").stdout.split())

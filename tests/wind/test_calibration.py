@@ -55,8 +55,9 @@ def test_words_say_how_little_few_years_show():
     assert "P90 in 1 of 1" in said
     assert "7 of 7 cases, of which 4 do not overlap" in said
     assert said.endswith("P90 could be checked in only 1 case, which is too few to say whether it is right.")
+    assert calibration_words([Calibration("gain", 0.95, 1, 1, 1)])[0].endswith("before it in 1 of 1 case.")
     gains = calibration_words([Calibration("gain", 0.95, 3, 3, 2)])
-    assert gains[-1].startswith("The interval of the gain could be checked in only 2 cases, which are too few to say")
+    assert gains[-1].startswith("The interval of the gain could be checked in only 2 independent cases, which are too")
     many = [Calibration("P90", 0.9, 18, 20, 20)]
     assert calibration_words(many) == [
         "As a check, each year was compared with what the years before it predicted. It reached P90 in 18 of 20."

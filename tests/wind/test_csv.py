@@ -556,3 +556,20 @@ def test_a_title_above_the_names(tmp_path: Path) -> None:
     assert (data.heights.tolist(), data.speed[0].tolist()) == ([50.0, 100.0], [5.25, 6.5])
     with pytest.raises(InvalidInput, match="header_line= must be a whole number, 1 or more, got 0"):
         load(path, header_line=0)
+
+
+def test_a_file_without_a_column_of_times(tmp_path: Path) -> None:
+    """Such as one whose times come second, by a name of their own; or a power curve."""
+    text = "ws_100m,ws_50m,stamp\n6.08,5.2,2020-06-01T00:00\n6.10,5.3,2020-06-01T01:00\n"
+    with pytest.raises(InvalidInput, match=r"line 2: no column is named like one of times, and '6\.08' in the first"):
+        load(written(tmp_path, text))
+    assert len(load(written(tmp_path, text.replace("stamp", "time")))) == 2
+    seconds = "ts,ws_100m,ws_50m\n1590969600.0,6.08,5.2\n1590973200.0,6.10,5.3\n"
+    assert str(load(written(tmp_path, seconds)).time[0]) == "2020-06-01T00:00:00"
+
+
+@pytest.mark.parametrize("name", ["Höhe (m)", "Hoehe", "høyde [m]"])
+def test_a_column_of_heights_in_other_languages(tmp_path: Path, name: str) -> None:
+    rows = "".join(f"2020-06-01 {hour:02}:00;{height};5,{hour}\n" for hour in range(9) for height in (200, 40, 120))
+    data = load(written(tmp_path, f"time;{name};Windgeschwindigkeit (m/s)\n{rows}"))
+    assert (data.heights.tolist(), len(data)) == ([40.0, 120.0, 200.0], 9)

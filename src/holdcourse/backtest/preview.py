@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from holdcourse.backtest.readings import (
     MOST_ACTIONS,
     MOST_NAMES,
+    WITH_UNIT,
     Moments,
     missing_words,
     open_table,
@@ -23,7 +24,7 @@ from holdcourse.backtest.readings import (
 )
 from holdcourse.errors import InvalidInput, how_often
 from holdcourse.tables.cells import Table
-from holdcourse.tables.columns import find_column, split_name
+from holdcourse.tables.columns import find_column, known_unit, split_name
 from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.times import HOUR, is_clock, is_time, is_unix
 
@@ -193,6 +194,7 @@ def preview(
                 values[values == number] = np.nan
         kind = "times" if place in timed else "mixed" if place in numeric and values is None else ""
         columns.append(_column(table, place, values, kind, words, "none" not in words))
+    remarks += _with_units(table, columns)
     remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
     seen = _times(moments)
     rows = len(table.lines)
@@ -233,6 +235,20 @@ def preview(
         remarks=tuple(remarks),
         notes=tuple(notes),
     )
+
+
+def _with_units(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Return a remark on each column whose cells are numbers with their unit, which are read as names."""
+    found = []
+    for column, cells in zip(columns, table.cells, strict=True):
+        there = [str(cell).strip() for cell in cells if not is_missing(cell)] if column.kind == "names" else []
+        units = {match[1] if (match := WITH_UNIT.fullmatch(text)) else "" for text in there}
+        if len(units) == 1 and known_unit(unit := units.pop()):
+            found.append(
+                f"{column.name}: {column.example!r} is a number with its unit in each cell; put {unit} into the "
+                "header, or the column is read as names"
+            )
+    return found
 
 
 def _is_count(column: Column) -> bool:

@@ -47,7 +47,9 @@ HeaderLine = Annotated[
 Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file.", rich_help_panel=HOW)]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(help="Code for a missing number, e.g. -9999.", rich_help_panel=HOW),
+    typer.Option(
+        help="Code for a missing number: -9999; repeat it for others; none: there is none.", rich_help_panel=HOW
+    ),
 ]
 
 Duplicated = Annotated[

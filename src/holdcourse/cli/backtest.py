@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -549,7 +549,7 @@ def _run_and_show(
         raise missing
     results = _run(sites, plan)
     drawn = missing is None if pictures is None else pictures
-    paths = [] if out is None else write_report(results, out, pictures=drawn)
+    paths = [] if out is None else write_report(results, out, pictures=drawn, wording=_in_own_options)
     saved = []
     if awesio is not None:
         write_awesio(curve_of(results[0]), awesio)
@@ -560,9 +560,9 @@ def _run_and_show(
         saved += saved_words(save_to, policy)
     if as_json:
         report = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
-        data, command = as_data(results), typer.main.get_command(app)
+        data = as_data(results)
         for site, result in zip(data["sites"], results, strict=True):
-            site["notes"], site["warnings"] = in_options(result.notes, command), in_options(result.warnings, command)
+            site["notes"], site["warnings"] = _in_own_options(result.notes), _in_own_options(result.warnings)
         typer.echo(json.dumps(data | report | ({} if save_to is None else {"saved": str(save_to)})))
         return
     _show(results)
@@ -572,6 +572,10 @@ def _run_and_show(
         typer.echo(f"report: {paths[0]}")
     if missing is not None and pictures is None:
         typer.echo(f"note: no PNG files: {missing}", err=True)
+
+
+def _in_own_options(texts: Iterable[str]) -> list[str]:
+    return in_options(texts, typer.main.get_command(app))
 
 
 def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
@@ -591,7 +595,7 @@ def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
 
 def _show(results: Sequence[SiteResult]) -> None:
     """Print the answers, then the tables, then what was assumed; the report has the rest."""
-    console, command = Console(), typer.main.get_command(app)
+    console = Console()
 
     def say(text: str, style: str = "") -> None:
         console.print(text, style=style, highlight=False, markup=False)
@@ -600,7 +604,7 @@ def _show(results: Sequence[SiteResult]) -> None:
         say(f"{result.site}, {result.period}", "bold underline")
         say(result.backtest.conclusion, "bold")
         say(f"{result.flown_words} Use --machine and --movement for others.")
-        for text in in_options(result.warnings, command):
+        for text in _in_own_options(result.warnings):
             say(f"warning: {text}")
         console.print()
     for table in screen_tables(results, console.width):
@@ -619,7 +623,7 @@ def _show(results: Sequence[SiteResult]) -> None:
         at = f" ({result.site})" if len(results) > 1 else ""
         for text in () if result.bankable is None or at else result.bankable.brief:
             say(text)
-        for note in (f"data{at}: {result.source}", *in_options(result.assumptions, command)):
+        for note in (f"data{at}: {result.source}", *_in_own_options(result.assumptions)):
             say(note, "dim")
         console.print()
 

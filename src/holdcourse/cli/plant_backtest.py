@@ -217,13 +217,14 @@ def backtest_log(
             policy = plant_policy(found, as_judged=as_judged, files=[log])
             policy.save(save_policy, limits=limits)
     shown = replace(readings, notes=tuple(in_options(readings.notes, COMMAND)))
+    checked = [*check.words, *_wrong_lines(check, readings)]
     more = {"check": check.as_values(), "reading": list(shown.notes)}
     data = found.as_values() | more
     saved = []
     if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
-        paths = write_report(found, shown, out, check.words, more)
+        paths = write_report(found, shown, out, checked, more)
         _draw(check, out)
         data["report"] = str(paths[0])
     if as_json:
@@ -232,7 +233,7 @@ def backtest_log(
     title = (
         f"{log.name}: {len(history):,} readings, {problem.n} settings. {_costs_in(found.value)}, estimated by a model"
     )
-    _show(found, title, shown.notes, [*check.words, *_wrong_lines(check, readings)])
+    _show(found, title, shown.notes, checked)
     for words in saved:
         typer.echo(words)
 
@@ -267,7 +268,7 @@ def priced_problem(
         unit=unit,
         cost_unit=paid.unit,
     )
-    priced = [] if matrix is not None or problem.labels is not None else [_price_words(problem)]
+    priced = [] if matrix is not None else [_price_words(problem)]
     units = {name: each for name, each in ((readings.action, unit), (readings.cost, cost_unit)) if each}
     return replace(readings, units=readings.units | units, notes=(*readings.notes, *paid.notes, *priced)), problem
 
@@ -288,6 +289,9 @@ def _price_words(problem: Problem) -> str:
     """What a change costs: the number that the answer depends on most, and the one that is left out most often."""
     per, fixed = float(np.max(problem.scale)), problem.fixed_cost
     unit = "" if problem.cost_unit else ", in the unit of the costs"
+    if problem.labels is not None:  # between names every change costs this
+        each = problem.cost(f"{float(np.max(problem.distances)):.4g}")
+        return f"every change of the setting costs {each}{unit} (fixed_cost= for another price)"
     more = f", and every change {problem.cost(f'{fixed:.4g}')} in addition" if fixed else ""
     return (
         f"a change of the setting by {beside('1', problem.units[0])} costs {problem.cost(f'{per:.4g}')}{more}{unit} "

@@ -16,6 +16,7 @@ from holdcourse.deciding.policyfile import FORMAT, PolicyFile
 from holdcourse.movement.problem import MATRIX_ACTIONS, Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
+from holdcourse.units import beside
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -99,9 +100,8 @@ def _settings(problem: Problem, units: Any) -> list[str]:
     if 1 < problem.n <= MATRIX_ACTIONS:
         away = problem.distances[problem.distances > 0]
         least, most = f"{away.min():.4g}", f"{away.max():.4g}"
-        words.append(
-            f"A move costs {problem.cost(least) if least == most else f'from {least} to {problem.cost(most)}'}."
-        )
+        highest = beside(most, problem.cost_unit or units.get("cost", ""))
+        words.append(f"A move costs {highest if least == most else f'from {least} to {highest}'}.")
     for part, meaning in (("context", "It is asked with"), ("measurement", "It is told")):
         if units.get(part):
             words.append(f"{meaning}: {units[part]}.")

@@ -469,6 +469,7 @@ def _as_times(seconds: Sequence[float]) -> Times:
 def _require_no_clock_change(times: Times, label: str, tidy: bool) -> None:
     """Raise where times without a zone skip or repeat an hour when clocks change: they are local times."""
     unique, counts = np.unique(times, return_counts=True)
+    tidy = tidy or bool(np.median(counts) > 1)  # as in a table with a row for each sensor
     more = np.flatnonzero(counts > (counts.min() if tidy else 1))
     night = more[[_is_in(moment, SET_BACK) for moment in unique[more]]]
     # Rows of several turbines or heights repeat every time: an hour came twice where there are more than on other days.

@@ -105,6 +105,10 @@ def _gain(ours: Array, theirs: Array) -> float:
     return 100 * (float(ours.sum()) / float(theirs.sum()) - 1) if theirs.sum() > 0 else math.nan
 
 
+def _apart(each: Calibration) -> str:
+    return "" if each.apart == each.tried else f", of which {each.apart} do not overlap"
+
+
 def calibration_words(found: Sequence[Calibration]) -> list[str]:
     """Return in sentences how often what was said came true."""
     levels = [each for each in found if each.what != "gain"]
@@ -114,13 +118,13 @@ def calibration_words(found: Sequence[Calibration]) -> list[str]:
         said.append(f"As a check, each year was compared with what the years before it predicted. It reached {told}.")
     said += [
         "The gain of the next half-year lay within the 95 % interval predicted from the weeks before it in "
-        f"{each.held} of {each.tried} cases, of which {each.apart} {'does' if each.apart == 1 else 'do'} not overlap."
+        + (f"{each.held} of 1 case." if each.tried == 1 else f"{each.held} of {each.tried} cases{_apart(each)}.")
         for each in found
         if each.what == "gain"
     ]
     if said and min(each.apart for each in found) < ENOUGH:
         least = min(found, key=lambda each: each.apart)
-        tries = "1 case, which is" if least.apart == 1 else f"{least.apart} cases, which are"
+        tries = "1 case, which is" if least.apart == 1 else f"{least.apart} independent cases, which are"
         what = "The interval of the gain" if least.what == "gain" else "P90"
         said.append(f"{what} could be checked in only {tries} {TOO_FEW}.")
     return said

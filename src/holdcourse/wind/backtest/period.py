@@ -19,6 +19,7 @@ Array: TypeAlias = NDArray[np.float64]
 MOST_ALTITUDES = 25
 SHORTEST_SEGMENT = 24.0  # hours; in less, no policy can show anything but its way from the start
 FEWEST_TIMES = 8  # of data that have to give a quarter away as history
+MOST_SHOWN = 4  # altitudes in an error
 
 
 def split(
@@ -113,8 +114,10 @@ def listed_altitudes(wanted: Sequence[float], series: Sequence[WindData]) -> Arr
     bottom, top = max(lowest), min(highest)
     outside = [each for each in found if not bottom - 1e-6 <= each <= top + 1e-6]
     if outside:
+        shown = [f"{each:g}" for each in outside]
+        shown = shown if len(shown) <= MOST_SHOWN else [shown[0], "...", shown[-1]]
         raise InvalidInput(
-            f"altitudes={','.join(f'{each:g}' for each in outside)} are outside the heights that the data have at "
+            f"altitudes={','.join(shown)} are outside the heights that the data have at "
             f"every time, {bottom:.1f} to {top:.1f} m; choose altitudes in between"
         )
     return found

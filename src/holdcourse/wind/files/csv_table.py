@@ -46,7 +46,7 @@ _TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc"
 _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
-_HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
+_HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights", "höhe", "hoehe", "høyde"))
 _PLACE = re.compile(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:[.,]\d+)?)(?:\s*°?\s*([nsew]|north|south|east|west)\b)?")
 _BRACKET = r"[(\[]([^)\]]*)[)\]]"
 _FEET = ("ft", "feet", "foot")
@@ -88,6 +88,10 @@ class Column:
 
 def time_columns(names: Sequence[str]) -> list[int]:
     """Return the column of times, or the two of date and time of day; the first column if none is named so."""
+    return _named_times(names) or [0]
+
+
+def _named_times(names: Sequence[str]) -> list[int]:
     words = [set(re.findall(r"[a-z]+", name.lower())) for name in names]
     bare = [re.sub(r"[(\[][^)\]]*[)\]]", "", name.lower()).strip() for name in names]  # Date [UTC]
     both = [[i for i, name in enumerate(bare) if name in wanted] for wanted in (("date", "datum"), _CLOCK_NAMES)]
@@ -95,7 +99,7 @@ def time_columns(names: Sequence[str]) -> list[int]:
         return [both[0][0], both[1][0]]
     named = [i for i, found in enumerate(words) if found & _TIME_NAMES and not found & _SPEED_WORDS]
     named = named or [i for i, name in enumerate(names) if name.strip().lower() == "t"]  # T_2m is a temperature
-    return named[:1] or [0]
+    return named[:1]
 
 
 class NoWindColumn(InvalidInput):
@@ -133,7 +137,7 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
     heights = [
         index
         for index, name in enumerate(names)
-        if (words := set(re.findall(r"[a-z]+", name.lower()))) & _HEIGHT_WORDS and not words & _SPEED_WORDS
+        if (words := set(re.findall(r"[a-zäöüøåæ]+", name.lower()))) & _HEIGHT_WORDS and not words & _SPEED_WORDS
     ]
     speeds = [column for index, name in enumerate(names) if (column := _speed_column(index, name))]
     if not heights or not speeds:
@@ -272,7 +276,7 @@ def read_table(file: WindFile, header_line: int | None = None) -> Table:
         if is_time(name) or re.fullmatch(r"\d{8,}(?:\.\d*)?", name):  # its neighbours would be taken for heights
             raise InvalidInput(
                 f"{file.label}, line {found.header_line}: {name!r} is a time, not the name of a column; add a line "
-                "with the names above it, such as time,ws_50m,ws_100m"
+                "with the names above it, such as time,ws_50m,ws_100m for wind, or time,load,setting,kWh for a plant"
             )
     cells = [[str(cell) for cell in column] for column in found.cells]
     places = [i for i, name in enumerate(found.names) if _speed_column(i, name) or _bare_height(i, name)]
@@ -321,8 +325,14 @@ def _is_code(cell: str) -> bool:
 
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
     columns = time_columns(table.names)
+    cells = [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)]
+    if not _named_times(table.names) and options.time_format is None and re.fullmatch(r"\d{1,6}[.,]\d+", cells[0]):
+        raise InvalidInput(
+            f"{table.label}, line {table.lines[0]}: no column is named like one of times, and {cells[0]!r} in the "
+            f"first column, {table.names[0]!r}, is not a time; name the column of the times 'time'"
+        )
     return read_times(
-        [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)],
+        cells,
         " ".join(table.names[i] for i in columns),
         table.label,
         at=lambda row: f"{table.label}, line {table.lines[row]}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from html import escape
 from importlib.resources import files
@@ -37,6 +37,7 @@ from holdcourse.wind.report.tables import (
 from holdcourse.wind.report.yearly import section, write_yearly
 
 Array: TypeAlias = NDArray[np.float64]
+Wording: TypeAlias = Callable[[Iterable[str]], list[str]]  # notes in the words of whoever asked for the report
 
 # On a phone nothing is wider than it; on A4 every column is there: what scrolls on a screen is small on paper.
 LAYOUT = """
@@ -56,18 +57,18 @@ LAYOUT = """
 """
 
 
-def page(results: Sequence[SiteResult]) -> str:
+def page(results: Sequence[SiteResult], wording: Wording = list) -> str:
     """Write the report on all sites as one page of HTML, with its style and script inside."""
     folder = files("holdcourse.wind") / "page"
     parts = {
         "TITLE": escape(f"Altitude control at {', '.join(result.site for result in results)}"),
-        "HEADLINE": _headline(results),
+        "HEADLINE": _headline(results, wording),
         "TABLE": _table(results),
         "RHO_NOTE": ""
         if results[0].plan.rho == 1
         else f"The energy made is multiplied by &#961; = {results[0].plan.rho:g}. ",
         "YEARS": section(results),
-        "ABOUT": "".join(_about(result) for result in results),
+        "ABOUT": "".join(_about(result, wording) for result in results),
         "STYLE": style() + LAYOUT,
         "SCRIPT": (folder / "report.js").read_text(encoding="utf-8"),
         # A "<" inside could end the script element.
@@ -78,7 +79,7 @@ def page(results: Sequence[SiteResult]) -> str:
     return "".join(parts[piece] if number % 2 else piece for number, piece in enumerate(pieces))
 
 
-def _headline(results: Sequence[SiteResult]) -> str:
+def _headline(results: Sequence[SiteResult], wording: Wording) -> str:
     made = ["<h1>Would altitude control have paid off?</h1>"]
     for result in results if len(results) == 1 else ():
         days = f"{result.backtest.days:.0f} days flown"
@@ -89,7 +90,7 @@ def _headline(results: Sequence[SiteResult]) -> str:
         answer = escape(result.backtest.conclusion)
         made.append(f"<div class='answer {kind}'><span class='verdict'>{at}{word}</span><p>{answer}</p>")
         made.append(f"<p class='small'>{escape(result.flown_words)}</p></div>")
-        made += [f"<p class='warning'>{at}{escape(warning)}</p>" for warning in result.warnings]
+        made += [f"<p class='warning'>{at}{escape(warning)}</p>" for warning in wording(result.warnings)]
     return "\n".join(made)
 
 
@@ -111,9 +112,10 @@ def _table(results: Sequence[SiteResult]) -> str:
     return f"<div class='scroll'><table>{''.join(rows)}</table></div>"
 
 
-def _about(result: SiteResult) -> str:
+def _about(result: SiteResult, wording: Wording) -> str:
     facts = [("Site", result.site), ("Period", result.period), ("Wind data", result.source)]
-    facts += [("", note) for note in result.notes] + settings(result) + [("Made with", f"holdcourse {hc.__version__}")]
+    facts += [("", note) for note in wording(result.notes)] + settings(result)
+    facts += [("Made with", f"holdcourse {hc.__version__}")]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
     return f"<h2>Data and settings</h2><dl>{rows}</dl>"
 
@@ -201,7 +203,9 @@ def _packed(values: ArrayLike, kind: type[np.generic]) -> str:
     return base64.b64encode(little.tobytes()).decode("ascii")
 
 
-def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures: bool = True) -> list[Path]:
+def write_report(
+    results: Sequence[SiteResult], folder: str | Path, *, pictures: bool = True, wording: Wording = list
+) -> list[Path]:
     """Write `report.html`, `summary.csv`, `decisions.csv` and, with the extra [plot], the pictures.
 
     With a year of wind or more also `yearly.csv`, `month_hour.csv` and `altitude_hours.csv`.
@@ -214,6 +218,8 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
         Folder of the report, created if necessary; files of an earlier report in it are replaced.
     pictures
         Whether to draw PNG files too. If they cannot be drawn, `MissingExtra` is raised before anything is written.
+    wording
+        Function that returns notes in other words: the command line names options where the library names parameters.
 
     Returns
     -------
@@ -226,7 +232,7 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
     folder = Path(folder)
     paths = [folder / name for name in ("report.html", "summary.csv", "decisions.csv")]
     with writing(folder):
-        paths[0].write_text(page(results), encoding="utf-8")
+        paths[0].write_text(page(results, wording), encoding="utf-8")
         write_summary(results, paths[1])
         write_decisions(results, paths[2])
         paths += write_yearly(results, folder)
