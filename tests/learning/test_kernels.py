@@ -218,6 +218,23 @@ def test_a_record_is_not_continued_with_another_kernel_of_the_users_own(tmp_path
         assert after.ask().id == "r1"
 
 
+class Parabola(Exponential):
+    """A function of the distance that is no covariance."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return np.maximum(0.0, 1 - np.abs(X[:, None] - (X if Y is None else Y)).sum(axis=-1) ** 2 / self.length)
+
+
+@pytest.mark.parametrize("kernel", [Parabola(0.5), RBF(9.0) * Parabola(0.5)])
+def test_a_kernel_of_the_users_own_that_is_no_covariance_is_refused(kernel):
+    line = hc.Problem(np.linspace(0.0, 1.0, 7))
+    assert hc.gp_md(line, kernel=Kernel(Exponential(0.4), RBF(0.3)), noise_std=0.1).problem is line
+    with pytest.raises(
+        InvalidInput, match=r"action kernel .* gives no covariance of these actions: .* the eigenvalue -"
+    ):
+        hc.gp_md(line, kernel=Kernel(kernel, RBF(0.3)), noise_std=0.1)
+
+
 def test_several_covariances_are_no_kernel():
     with pytest.raises(InvalidInput, match=r"context contains a CompoundKernel.*add or multiply its kernels"):
         Kernel(RBF(1.0), sk.CompoundKernel([RBF(1.0), RBF(2.0)]))

@@ -552,6 +552,20 @@ class KernelSum(_Summable):
         return self.terms
 
 
+def require_covariance(kernel: Any, matrix: Array) -> None:
+    """Refuse an action kernel that is not one of scikit-learn's usual ones and gives no covariance of these actions."""
+    if isinstance(kernel, np.ndarray) or _all_listed(kernel):
+        return
+    try:
+        checked_covariance(matrix)
+    except InvalidInput as error:
+        raise InvalidInput(f"the action kernel {kernel} gives no covariance of these actions: {error}") from None
+
+
+def _all_listed(kernel: Any) -> bool:
+    return _is_listed(kernel) and all(_all_listed(child) for child in _children(kernel))
+
+
 def check_kernel(kernel: Any) -> None:
     """Raise unless it is a kernel of ours."""
     if not isinstance(kernel, _Summable):

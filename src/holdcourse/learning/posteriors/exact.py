@@ -38,7 +38,7 @@ from holdcourse.archive import require_arrays
 from holdcourse.checks import float_array, is_finite
 from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
-from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel
+from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, require_covariance
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -94,6 +94,8 @@ class Prior:
             raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {shown(regularisation)}")
         if problem.n <= MATRIX_ACTIONS:
             among_actions = [part.action_covariance(problem) for part in kernel.parts]
+            for part, matrix in zip(kernel.parts, among_actions, strict=True):
+                require_covariance(part.action, matrix)
             self.action_covariances = [
                 part.variance * matrix for part, matrix in zip(kernel.parts, among_actions, strict=True)
             ]
