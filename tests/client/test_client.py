@@ -622,8 +622,11 @@ def test_rounds_are_exported_to_a_file(remote, tmp_path):
     assert len(text) == length
     assert text.count(b"\n") == 4
     assert [path.name for path in tmp_path.iterdir()] == ["rounds.csv"]
-    with pytest.raises(InvalidInput, match="cannot write"):
-        remote.export(tmp_path / "nowhere" / "rounds.csv")
+    for wrong in (tmp_path / "nowhere" / "rounds.csv", tmp_path / "rounds.csv" / "rounds.csv"):
+        before = time.monotonic()
+        with pytest.raises(InvalidInput, match=r"cannot write .*rounds.csv: .*; choose another place"):
+            remote.export(wrong)
+        assert time.monotonic() - before < 5  # it is not the connection that failed
     with pytest.raises(InvalidInput, match="there is no controller 'nobody'"):
         remote.service.controller("nobody").export(tmp_path / "rounds.csv")
     assert (tmp_path / "rounds.csv").read_bytes() == text

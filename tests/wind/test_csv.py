@@ -92,6 +92,14 @@ def test_a_row_of_units_says_that_of_the_heights(tmp_path: Path, unit: str, metr
     assert any("heights are in" in note for note in found.notes) == (metres != 1.0)
 
 
+@pytest.mark.parametrize("word", ["Max", "Std"])
+def test_a_column_that_a_logger_calls_a_maximum_is_no_wind(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "mast.dat"
+    path.write_text(f"TIMESTAMP,ws_50m,ws_100m\nTS,m/s,m/s\n,Avg,{word}\n2020-01-01 00:00:00,5,6\n")
+    with pytest.raises(InvalidInput, match=f"line 3: column 'ws_100m' is a {word}, not a mean wind speed"):
+        load(path)
+
+
 def test_a_row_of_units_with_heights_that_cannot_be_converted(tmp_path: Path) -> None:
     path = tmp_path / "sonde.csv"
     path.write_text("time,height,ws\nUTC,hPa,m/s\n2020-01-01T00:00Z,850,9\n2020-01-01T00:00Z,700,11\n")

@@ -155,3 +155,22 @@ def test_the_command_line_takes_it_for_wind(tmp_path):
     path = write(tmp_path, SERIES.format(dims="[time, height]"))
     done = CliRunner().invoke(app, ["data", "info", str(path), "--json"])
     assert json.loads(done.stdout)["layout"] == "windIO time series"
+
+
+@pytest.mark.parametrize(
+    ("units", "hours"),
+    [("days since 1900-01-01", 24.0), ("hours since 1900-01-01", 1.0), ("days since 1960-01-01", 24.0)],
+)
+def test_times_as_parts_of_a_day_are_whole_seconds(tmp_path, units, hours):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    time = np.datetime64("1969-12-31T00:00", "s") + np.arange(600) * np.timedelta64(600, "s")
+    written = (time - np.datetime64(units.split()[-1], "s")).astype(np.float64) / 3600 / hours
+    data = xarray.Dataset(
+        {"wind_speed": (("time", "height"), np.full((600, 2), 7.0), {"units": "m/s"})},
+        {"time": ("time", written, {"units": units}), "height": ("height", [50.0, 100.0], {"units": "m"})},
+    )
+    data.to_netcdf(tmp_path / "mast.nc", engine="h5netcdf")
+    found = load(tmp_path / "mast.nc")
+    assert (found.time == time).all()
+    assert len(found.hourly()) == 100

@@ -89,7 +89,7 @@ def wakes(
     speed: Annotated[
         str | None, typer.Option(help="Columns of the wind speed: 'ws_1,ws_2'.", rich_help_panel=DATA)
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the time.", rich_help_panel=DATA)] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the time, or 'date,time'.", rich_help_panel=DATA)] = None,
     begin: Annotated[str | None, typer.Option(help="First day, UTC: 2014-07-01.", rich_help_panel=DATA)] = None,
     end: Annotated[str | None, typer.Option(help="Day after the last day, UTC.", rich_help_panel=DATA)] = None,
     price: Annotated[

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from holdcourse.errors import Conflict, InvalidInput, ServiceError, shown
+from holdcourse.errors import Conflict, InvalidInput, ServiceError, file_error, is_full, shown
 
 UNREACHED = ": check the address, and whether the service runs"
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
@@ -84,8 +84,8 @@ class Sender:
                 if time.monotonic() + pause > until:
                     raise ServiceError(f"GET {path} failed at {self._url}: {error!r}; gave up{UNREACHED}") from None
             except OSError as error:
-                if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-                    raise InvalidInput(f"cannot write {target}: {error.strerror}; choose another place") from None
+                if error.filename is not None or is_full(error):  # of the file, not of the connection
+                    raise file_error(f"cannot write {target}: {error.strerror}; choose another place", error) from None
                 if time.monotonic() + pause > until:
                     raise ServiceError(f"GET {path} failed at {self._url}: {error}; gave up{UNREACHED}") from None
             time.sleep(pause)

@@ -70,6 +70,7 @@ _LIKE_A_UNIT = re.compile(
     r"|^(?:bft?|beaufort|fp[sm]|cms)$"
 )
 _METRES_ONLY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*m(?:\s*agl)?\s*")  # Wind speed (100 m)
+_MEANS = frozenset(("avg", "mean", "smp"))  # of a logger, below the names; a max or std is no wind speed
 _UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
 
 
@@ -287,6 +288,12 @@ def read_table(file: WindFile, header_line: int | None = None) -> Table:
         if not AVERAGES.issuperset(text.lower() for text in texts.values() if text):  # else min is a minimum
             units = {name: text for name, text in texts.items() if text} | units
         cells, lines = [column[1:] for column in cells], lines[1:]
+    for i in places:
+        if cells[i] and (word := cells[i][0].strip()).lower() in AVERAGES - _MEANS:  # a logger's max or std
+            raise InvalidInput(
+                f"{found.label}, line {lines[0]}: column {found.names[i]!r} is a {word}, not a mean wind speed; rename "
+                f"it, such as {found.names[i]}_{word.lower()}, so that it is left out"
+            )
     signs = _signs([cells[i] for i in places])
     signs.usual = "." if found.separator == "," else None
     return Table(found.label, found.names, cells, lines, found.comments, units, signs)
@@ -294,7 +301,7 @@ def read_table(file: WindFile, header_line: int | None = None) -> Table:
 
 def _describes(cells: Sequence[str]) -> bool:
     """Whether a row below the names holds units, or how a logger averaged, instead of speeds."""
-    return all(speed_unit(cell) or cell.strip().lower() in AVERAGES for cell in cells)
+    return all(speed_unit(cell) or cell.strip().lower() in _MEANS for cell in cells)
 
 
 def _signs(speeds: Sequence[Sequence[str]]) -> Signs:

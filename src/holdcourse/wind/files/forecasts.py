@@ -25,7 +25,7 @@ from holdcourse.tables.times import Times, read_times
 from holdcourse.units import factor, quantity
 from holdcourse.wind.files.csv_table import read_speeds, read_table, stated_in, wide_columns
 from holdcourse.wind.files.data import Array, checked_speeds
-from holdcourse.wind.files.grid import Field, nearest_point, open_fields, quiet
+from holdcourse.wind.files.grid import Field, nearest_point, open_fields, quiet, whole_seconds
 from holdcourse.wind.files.load import guarded, require_plausible
 from holdcourse.wind.files.paths import Paths, WindFile, wind_files
 from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
@@ -169,7 +169,7 @@ def _winds(field: Field) -> dict[float, tuple[str, str]]:
 def _gridded(field: Field, lat: float | None, lon: float | None) -> Forecasts:
     point = nearest_point(field, lat, lon)
     data: Any = field.data
-    issued = np.atleast_1d(data["time"].values).astype("datetime64[s]")
+    issued = whole_seconds(np.atleast_1d(data["time"].values))
     steps = np.atleast_1d(data["step"].values).astype("timedelta64[s]")
     heights = np.array(sorted(_winds(field)))
     speed = np.empty((len(issued), len(steps), len(heights)))

@@ -191,12 +191,17 @@ def times_of(field: Field) -> tuple[str | None, Times]:
         raise InvalidInput(f"{field.label} contains forecasts with several steps; keep one step per time")
     if not np.issubdtype(variable.dtype, np.datetime64):
         raise DamagedFile(f"{field.label}: {name} is not a time ({variable.attrs.get('units', 'no units')!r})")
-    times: Times = np.atleast_1d(variable.values).astype("datetime64[s]")
+    times = whole_seconds(np.atleast_1d(variable.values))
     if not times.size or np.isnat(times).any():
         raise DamagedFile(
             f"{field.label}: the time axis is {'empty' if not times.size else 'broken'}; download it again"
         )
     return (str(variable.dims[0]) if variable.ndim else None), times
+
+
+def whole_seconds(times: NDArray[np.datetime64]) -> Times:
+    """Return times to the nearest second: 01:00 as a part of a day in floats is a little before or after it."""
+    return (times + np.timedelta64(500, "ms")).astype("datetime64[s]")
 
 
 def levels_of(field: Field) -> tuple[LevelKind, str | None, Array] | None:
