@@ -238,6 +238,10 @@ def test_a_server_names_what_it_cannot_use(run, folder):
         port = str(taken.getsockname()[1])
         refused = run("serve", "--data", "fleet", "--port", port, code=1).stderr
     assert f"cannot listen on 127.0.0.1, port {port}: Address already in use; stop what runs there" in refused
+    (folder / "tokens.json").write_text('{"format": 1, "tokens": []}')
+    elsewhere = ("--host", "192.0.2.1", "--token-file", "tokens.json")  # an address that no machine has
+    refused = run("serve", "--data", "fleet", "--port", "0", *elsewhere, code=1).stderr
+    assert "cannot listen on 192.0.2.1, port 0: Cannot assign requested address; give --host an address of" in refused
     refused = run("serve", "--data", "file", "--port", "0", code=1).stderr
     assert "cannot use file for data: it is a file, and a folder is needed" in refused
     refused = run("serve", "--data", "fleet", "--address", "http://plant-1:8000", code=1).stderr

@@ -211,6 +211,7 @@ def test_options_of_one_meaning_have_one_name():
         ("e.g. bins=20; choose another folder=", "e.g. --bins 20; choose another --out"),
         ("start over with hourly=True, or ask ?lat=3 of other=1", "start over with --hourly, or ask ?lat=3 of other=1"),
         ("go on: holdcourse accept a.log", "go on: holdcourse accept a.log --reason ..."),
+        ("go on: holdcourse accept a.log --reason ...", "go on: holdcourse accept a.log --reason ..."),
     ],
 )
 def test_what_the_library_says_is_said_in_options(said, shown):

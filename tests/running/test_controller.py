@@ -89,9 +89,13 @@ def test_the_same_question_gets_the_same_decision_until_it_is_told():
         (
             {"context": 0.5},
             {"context": 0.5, "allowed": mask(1, 2)},
-            ["asked with no allowed,", "now with allowed [1, 2];"],
+            ["asked with allowed all settings,", "now with allowed 0.2, 0.4;"],
         ),
-        ({"context": 0.5, "allowed": mask(1, 3)}, {"context": 0.5, "allowed": mask(1, 2)}, ["[1, 3]", "[1, 2]"]),
+        (
+            {"context": 0.5, "allowed": mask(1, 3)},
+            {"context": 0.5, "allowed": mask(1, 2)},
+            ["allowed 0.2, 0.6", "allowed 0.2, 0.4"],
+        ),
         ({"context": 0.5}, {"context": 0.5, "forecast": [0.1]}, ["asked with no forecast,", "now with forecast"]),
         ({"context": 0.5}, {}, ["asked with context 0.5,", "now with no context;"]),
     ],

@@ -333,7 +333,15 @@ def test_a_question_under_the_key_of_another_says_what_to_do_instead(client, nam
     assert other["message"] == changed + "tell or skip it before asking something else"
     client.do(name, "tell", decision=asked, measurement=1.0)
     other = client.do(name, "ask", status=409, key=f"{name}-7", context=0.6)
-    assert other["message"] == changed + "it is over, so ask for the next round, under a new key"
+    assert other["message"] == changed + "it is over, so ask for the next round, under a new key if you use keys"
+    skipped = client.do(name, "ask", context=0.5, within=[1, 3])["decision"]
+    other = client.do(name, "ask", status=409, context=0.5, allowed=[2.0])
+    assert other["message"].startswith("round 1 was asked with allowed 1, 2, 3, and now with allowed 2; tell or skip")
+    other = client.do(name, "ask", status=409, context=0.5)
+    assert other["message"].startswith("round 1 was asked with allowed 1, 2, 3, and now with allowed all settings; ")
+    client.do(name, "skip", decision=skipped)
+    other = client.do(name, "tell", status=409, decision=skipped, measurement=1.0)
+    assert other["message"].endswith("a decision can be told only once, and this one was skipped")
 
 
 def test_numbers_that_cannot_be_computed_with(client, name):

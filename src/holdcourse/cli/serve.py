@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from contextlib import suppress
@@ -211,10 +212,11 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # without the address
-        raise InvalidInput(
-            f"cannot listen on {host}, port {port}: {reason}; stop what runs there, or use --port"
-        ) from None
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else "this name has no address"  # as those of a name are negative
+        remedies = {errno.EADDRINUSE: "stop what runs there, or use --port", errno.EACCES: "use --port 1024 or more"}
+        remedy = remedies.get(number, "give --host an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all")
+        raise InvalidInput(f"cannot listen on {host}, port {port}: {reason}; {remedy}") from None
     # asyncio does this for sockets that it made itself; without it every answer waits 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return listener

@@ -39,7 +39,9 @@ def with_options(message: str, options: dict[str, str]) -> str:
     names = "|".join(sorted(options, key=len, reverse=True))
     message = re.sub(rf"(?<![\w?&])({names})=(True\b|False\b)?", option, message)
     message = re.sub(rf"^({names})(?= is | must )", lambda found: options[found[1]], message)
-    return re.sub(rf"holdcourse ({'|'.join(NEEDED)}) \S+", lambda found: f"{found[0]} {NEEDED[found[1]]}", message)
+    return re.sub(
+        rf"holdcourse ({'|'.join(NEEDED)}) \S+(?!\S| --)", lambda found: f"{found[0]} {NEEDED[found[1]]}", message
+    )
 
 
 def in_options(texts: Iterable[str], command: Any) -> list[str]:

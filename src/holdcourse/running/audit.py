@@ -356,7 +356,8 @@ def _lines(said: Path) -> list[str]:
     try:
         return said.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read the reports to the witness, {said}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"cannot read the reports to the witness, {said}: {reason}; check the path") from None
 
 
 @one_thread()

@@ -13,9 +13,12 @@ from holdcourse.checks import CONVERT, are_numbers, too_large
 from holdcourse.deciding.rules import Prospect, Restraint, Turn
 from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import check_context, check_contexts
+from holdcourse.mistakes import difference
 from holdcourse.movement.knobs import Knobs
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
+
+MOST_NAMED = 6  # settings in a message
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,36 @@ class Request:
         """Read what `describe` gave."""
         tuples = {name: tuple(data[name]) for name in ("allowed", "costs") if name in data}
         return cls(context=data.get("context"), forecast=data.get("forecast"), **tuples)
+
+
+def other_question(
+    problem: Problem, round_number: int, recorded: Mapping[str, Any], given: Mapping[str, Any], *, is_pending: bool
+) -> str:
+    """Say how a question differs from the one that a round was asked with, and what to do.
+
+    `recorded` and `given` are as `Request.describe` gives them; `is_pending`: nobody has told the round yet.
+    """
+    then, now = difference(_with_settings(problem, recorded), _with_settings(problem, given))
+    remedy = "tell or skip it before asking something else"
+    if not is_pending:
+        remedy = "it is over, so ask for the next round, under a new key if you use keys"
+    return f"round {round_number} was asked with {then}, and now with {now}; {remedy}"
+
+
+def _with_settings(problem: Problem, question: Mapping[str, Any]) -> dict[str, Any]:
+    """A question with its allowed settings as people call them, not by their indices."""
+    if isinstance(problem, Knobs):  # there they are entries of groups
+        return dict(question)
+    names = [problem.text(action) for action in question.get("allowed") or ()]
+    if len(names) > MOST_NAMED:
+        return {**question, "allowed": f"{len(names)} settings from {names[0]} to {names[-1]}"}
+    return {**question, "allowed": ", ".join(names) or "all settings"}
+
+
+def told_once(decision: str, then: str, now: str, *, is_measured: bool) -> str:
+    """Say how a tell differs from the one before, and what to do; `is_measured`: the one before had a measurement."""
+    remedy = "so take the measurement back if it was wrong" if is_measured else "and this one was skipped"
+    return f"{decision} was told with {then}, and now with {now}; a decision can be told only once, {remedy}"
 
 
 def _plain(value: Any, what: str) -> Any:

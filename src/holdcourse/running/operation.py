@@ -33,7 +33,7 @@ from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, shown
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.mistakes import difference
-from holdcourse.running.decision import Also, Decision, Entry, Order, Request
+from holdcourse.running.decision import Also, Decision, Entry, Order, Request, other_question, told_once
 from holdcourse.running.events import (
     AskDetails,
     Body,
@@ -440,12 +440,8 @@ class Operation:
                 if entry.also != also:  # measured at other settings at the same time
                     then, now = then | {"profile": self._by_value(entry.also)}, now | {"profile": self._by_value(also)}
                 earlier, later = difference(then, now)
-                raise Conflict(
-                    f"{decision_id} was told with {earlier}, and now with {later}; a decision can be told only once, "
-                    "so take the measurement back if it was wrong",
-                    then,
-                    now,
-                )
+                is_measured = entry.told[0] is not None
+                raise Conflict(told_once(decision_id, earlier, later, is_measured=is_measured), then, now)
             return
         with self._recording.all_or_nothing():
             learned = self.session.learn(entry, y, applied, None, also, signal)
@@ -649,13 +645,10 @@ class Operation:
     def _repeated(self, round_number: int, request: Request) -> Decision:
         entry = self.session.entry(f"r{round_number}")
         if entry.request != request:
-            then, now = difference(entry.request.describe(), request.describe())
-            raise Conflict(
-                f"round {round_number} was asked with {then}, and now with {now}; tell or skip it before asking "
-                "something else",
-                entry.request.describe(),
-                request.describe(),
-            )
+            recorded, given = entry.request.describe(), request.describe()
+            problem, is_pending = self.session.policy.problem, entry.told is None
+            words = other_question(problem, round_number, recorded, given, is_pending=is_pending)
+            raise Conflict(words, recorded, given)
         return entry.decision
 
 

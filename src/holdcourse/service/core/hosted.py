@@ -491,7 +491,8 @@ class Hosted:
     def _same_decision(
         self, located: LocatedEvent[Ask], request: AskGiven, rebuilt: dict[str, Any] | None
     ) -> dict[str, Any]:
-        known = located.epoch == self.epoch or not idempotency.names_settings(request)
+        speaks_of_settings = request.allowed is not None or located.event.body.request.allowed is not None
+        known = located.epoch == self.epoch or not speaks_of_settings
         problem = self._problem if known else epochs.recorded_problem(self.records.path(located.epoch))
         name = located.event.body.id
         idempotency.check_question(problem, located.event.body, request, is_pending=name in self.ledger.pending)

@@ -9,7 +9,7 @@ from holdcourse.errors import Conflict
 from holdcourse.mistakes import difference
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
-from holdcourse.running.decision import Also
+from holdcourse.running.decision import Also, other_question, told_once
 from holdcourse.running.decision import Request as Question
 from holdcourse.running.events import (
     Ask,
@@ -64,11 +64,7 @@ def check_question(problem: Problem, asked: Ask, request: AskGiven, *, is_pendin
     recorded = {"round": number, **asked.request.describe()}
     given = {"round": number if request.round is None else request.round, **_described(problem, request)}
     if recorded != given:
-        then, now = difference(recorded, given)
-        remedy = "tell or skip it before asking something else"
-        if not is_pending:
-            remedy = "it is over, so ask for the next round, under a new key"
-        raise Conflict(f"round {number} was asked with {then}, and now with {now}; {remedy}", recorded, given)
+        raise Conflict(other_question(problem, number, recorded, given, is_pending=is_pending), recorded, given)
 
 
 def same_tell(
@@ -96,12 +92,8 @@ def same_tell(
         given |= {"reference": reference}
     if recorded != given:
         then, now = difference(recorded, given)
-        raise Conflict(
-            f"{body.id} was told with {then}, and now with {now}; a decision can be told only once, so take the "
-            "measurement back if it was wrong",
-            recorded,
-            given,
-        )
+        is_measured = body.measurement is not None
+        raise Conflict(told_once(body.id, then, now, is_measured=is_measured), recorded, given)
     return tell_answer(Event(told.number, told.at, body))
 
 
