@@ -49,6 +49,7 @@ autodoc_mock_imports = [name for name in (*OPTIONAL, "uvicorn", "xarray") if fin
 ALIASES = ("ArrayLike", "Array", "Indices", "Ints", "Mask", "Arrays", "Metric", "AnyKernel", "PriorMean", "IntervalMap")
 autodoc_type_aliases = {name: name for name in ALIASES}
 python_use_unqualified_type_names = True
+modindex_common_prefix = ["holdcourse."]
 autosummary_generate = False  # the tables of reference/index link to the pages by topic
 napoleon_attr_annotations = False  # types stand in the signature already
 napoleon_use_param = False  # or what is said of several parameters together would be repeated for each of them
@@ -119,8 +120,8 @@ def formula(display: str) -> Any:
     """What writes a formula as MathML, which browsers show without a script, also offline."""
 
     def write(translator: Any, node: Any) -> None:
-        text = node.astext().replace(r"\log ", r"\log\,")  # the converter forgets the spaces around it
-        text = re.sub(r"(?<=[\w)}]) *(?=\\log\b)", r"\\,", text)
+        text = re.sub(r"\\(log|ln) ", r"\\\1\\,", node.astext())  # the converter forgets the spaces around it
+        text = re.sub(r"(?<=[\w)}]) *(?=\\(?:log|ln)\b)", r"\\,", text)
         text = text.replace("{aligned}", "{align*}")  # the name that the converter knows
         mathml = latex2mathml.converter.convert(text, display=display)
         translator.body.append(f'<div class="math">{mathml}</div>' if display == "block" else mathml)
@@ -177,7 +178,7 @@ def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str
 
     The source breaks sentences into lines of its own width, so these are joined again.
     """
-    columns, code = re.compile(r"[─━│┃]|\S {3,}\S"), re.compile(r" :?= |(?<!&)#")
+    columns, code = re.compile(r"[─━│┃]|\S {3,}\S|^ {9}"), re.compile(r" :?= |(?<!&)#")
 
     def line(found: re.Match[str]) -> str:
         return found[0] if columns.search(found[0]) else f'<span class="sentence">{found[0]}</span>'
@@ -185,7 +186,7 @@ def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str
     def printed(block: re.Match[str]) -> str:
         joined, goes_on = [""], False
         for text in block[2].split("\n"):
-            if goes_on and re.match(r" *(?!- |\.\.\.|\w+: )\S", text):
+            if goes_on and not columns.search(text) and re.match(r" *(?!- |\.\.\.|\w+: )\S", text):
                 joined[-1] += " " + text.strip()
             else:
                 joined.append(text)
