@@ -131,8 +131,15 @@ def formula(display: str) -> Any:
 
 
 def short_signature(*about: Any) -> tuple[str | None, str | None]:
-    """Names of type aliases without the wrapping that a union puts around them."""
-    return tuple(part and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", part) for part in about[-2:])  # type: ignore[return-value]
+    """Names of types without the wrapping that a union puts around them, and without their modules if nothing links."""
+
+    def short(part: str | None) -> str | None:
+        text = re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", part or "")
+        if re.search(r"<f\w+", text):  # such a default cannot be parsed, so all of it is shown as it is
+            text = re.sub(r"~(?:\w+\.)+(\w+)", r"\1", text)
+        return text or None
+
+    return tuple(short(part) for part in about[-2:])  # type: ignore[return-value]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
