@@ -49,6 +49,7 @@ autodoc_mock_imports = [name for name in (*OPTIONAL, "uvicorn", "xarray") if fin
 ALIASES = ("ArrayLike", "Array", "Indices", "Ints", "Mask", "Arrays", "Metric", "AnyKernel", "PriorMean", "IntervalMap")
 autodoc_type_aliases = {name: name for name in ALIASES}
 python_use_unqualified_type_names = True
+modindex_common_prefix = ["holdcourse."]
 autosummary_generate = False  # the tables of reference/index link to the pages by topic
 napoleon_attr_annotations = False  # types stand in the signature already
 napoleon_use_param = False  # or what is said of several parameters together would be repeated for each of them
@@ -119,8 +120,8 @@ def formula(display: str) -> Any:
     """What writes a formula as MathML, which browsers show without a script, also offline."""
 
     def write(translator: Any, node: Any) -> None:
-        text = node.astext().replace(r"\log ", r"\log\,")  # the converter forgets the spaces around it
-        text = re.sub(r"(?<=[\w)}]) *(?=\\log\b)", r"\\,", text)
+        text = re.sub(r"\\(log|ln) ", r"\\\1\\,", node.astext())  # the converter forgets the spaces around it
+        text = re.sub(r"(?<=[\w)}]) *(?=\\(?:log|ln)\b)", r"\\,", text)
         text = text.replace("{aligned}", "{align*}")  # the name that the converter knows
         mathml = latex2mathml.converter.convert(text, display=display)
         translator.body.append(f'<div class="math">{mathml}</div>' if display == "block" else mathml)
@@ -130,8 +131,15 @@ def formula(display: str) -> Any:
 
 
 def short_signature(*about: Any) -> tuple[str | None, str | None]:
-    """Names of type aliases without the wrapping that a union puts around them."""
-    return tuple(part and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", part) for part in about[-2:])  # type: ignore[return-value]
+    """Names of types without the wrapping that a union puts around them, and without their modules if nothing links."""
+
+    def short(part: str | None) -> str | None:
+        text = re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", part or "")
+        if re.search(r"<f\w+", text):  # such a default cannot be parsed, so all of it is shown as it is
+            text = re.sub(r"~(?:\w+\.)+(\w+)", r"\1", text)
+        return text or None
+
+    return tuple(short(part) for part in about[-2:])  # type: ignore[return-value]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
@@ -177,7 +185,7 @@ def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str
 
     The source breaks sentences into lines of its own width, so these are joined again.
     """
-    columns, code = re.compile(r"[─━│┃]|\S {3,}\S"), re.compile(r" :?= |(?<!&)#")
+    columns, code = re.compile(r"[─━│┃]|\S {3,}\S|^ {9}"), re.compile(r" :?= |(?<!&)#")
 
     def line(found: re.Match[str]) -> str:
         return found[0] if columns.search(found[0]) else f'<span class="sentence">{found[0]}</span>'
@@ -185,7 +193,7 @@ def wrap_sentences(app: Any, pagename: str, templatename: str, context: dict[str
     def printed(block: re.Match[str]) -> str:
         joined, goes_on = [""], False
         for text in block[2].split("\n"):
-            if goes_on and re.match(r" *(?!- |\.\.\.|\w+: )\S", text):
+            if goes_on and not columns.search(text) and re.match(r" *(?!- |\.\.\.|\w+: )\S", text):
                 joined[-1] += " " + text.strip()
             else:
                 joined.append(text)

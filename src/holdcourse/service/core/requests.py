@@ -321,7 +321,9 @@ class PolicyGiven(Request):
         None,
         description="Numbers; points; a grid as axes by name, each a list or a knob; or null with a matrix as metric.",
     )
-    labels: Annotated[list[Label], Field(max_length=MAX_ACTIONS)] | None = None
+    labels: Annotated[list[Label], Field(max_length=MAX_ACTIONS)] | None = Field(
+        None, description="Names of the settings, in their order; null: their values are their names."
+    )
     metric: (
         Literal["euclidean", "cityblock", "chebyshev"]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
@@ -332,15 +334,19 @@ class PolicyGiven(Request):
     fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount = Field(
         0.0, description="Fixed cost of every move; also as text, such as `0.5 EUR per change`."
     )
-    directed: bool = False
+    directed: bool = Field(False, description="Whether a move and its reverse may have different costs.")
     rho: Positive = Field(
         1.0,
         description="Weight of the service cost: movement costs are divided by it. All sums are in units of what is "
         "measured.",
     )
-    policy: PolicyName = "recommended"
-    options: Options = Field(default_factory=lambda: Options.model_validate({}))
-    units: UnitsGiven = UnitsGiven.model_validate({})
+    policy: PolicyName = Field("recommended", description="Name of the policy that decides.")
+    options: Options = Field(
+        default_factory=lambda: Options.model_validate({}), description="Options of the policy, as in Python."
+    )
+    units: UnitsGiven = Field(
+        UnitsGiven.model_validate({}), description="Units of settings, measurements and contexts."
+    )
     context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
         None, description="Names of the numbers of a context."
     )
@@ -349,9 +355,15 @@ class PolicyGiven(Request):
 class SettingsGiven(PolicyGiven):
     """What can be changed on a running controller."""
 
-    limits: LimitsGiven = Field(default_factory=lambda: LimitsGiven.model_validate({}))
-    guard: GuardGiven | None = None
-    max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
+    limits: LimitsGiven = Field(
+        default_factory=lambda: LimitsGiven.model_validate({}), description="Limits of the machine; none by default."
+    )
+    guard: GuardGiven | None = Field(
+        None, description="What sends the machine to a safe setting after a high measurement; null: nothing."
+    )
+    max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = Field(
+        1, description="Number of decisions that may wait for their measurement."
+    )
     deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
         None,
         description="A decision not told within this number of seconds is stale; nobody asking for that long after "
