@@ -43,7 +43,7 @@ def ready(url):
         ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5000"),
         ({"metric": "manhattan"}, "metric"),
         ({"metric": [[0.0]] * 1001}, "metric"),
-        ({"metric": [[0, 1], [1, 0]]}, "one row and one column per action"),
+        ({"metric": [[0, 1], [1, 0]]}, "must have 4 rows and as many columns"),
         ({"metric": [[0, 1], [1]]}, "m"),
         ({"labels": ["a"]}, "labels must be 4 names, one per action, got 1"),
         ({"scale": 0.0}, "scale"),

@@ -248,7 +248,7 @@ def read_readings(
     >>> len(readings), readings.values.tolist(), readings.units
     (3, [6.0, 8.0], {'power [kW]': 'kW'})
     >>> readings.notes
-    ("1 of 4 rows were left out: 'load' is missing in 1",)
+    ("1 of 4 rows was left out: 'load' is missing in 1",)
     """
     _check_given(action=action, cost=cost, context=context, bins=bins, header_line=header_line)
     table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
