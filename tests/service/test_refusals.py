@@ -40,7 +40,7 @@ def ready(url):
         ({"actions": [1.0, 1.0]}, "actions 0 and 1 are both the setting 1: name every setting once"),
         ({"actions": [[1.0], [1.0, 2.0]]}, "actions"),
         ({"actions": list(range(5001))}, "5000"),
-        ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5000"),
+        ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5,000"),
         ({"metric": "manhattan"}, "metric"),
         ({"metric": [[0.0]] * 1001}, "metric"),
         ({"metric": [[0, 1], [1, 0]]}, "must have 4 rows and as many columns"),
