@@ -209,7 +209,9 @@ def test_a_meter_is_no_cost(tmp_path):
 
 def test_a_number_that_may_stand_for_a_missing_one(tmp_path):
     text = "load,setting,kW\n" + "".join(f"{k},{6 + k % 2},{10 + k}\n" for k in range(9)) + "9,6,-9999\n"
-    with pytest.raises(InvalidInput, match=r"line 11: -9999 in column 'kW', 1 times.*missing=-9999.*missing=none"):
+    with pytest.raises(
+        InvalidInput, match=r"line 11: -9999 occurs once in column 'kW', far.*missing=-9999.*missing=none"
+    ):
         hc.read_readings(plant(tmp_path, text), **NAMES)
     assert len(hc.read_readings(plant(tmp_path, text), **NAMES, missing="-9999")) == 9
     assert hc.read_readings(plant(tmp_path, text), **NAMES, missing="none").history.measurements.min() == -9999
@@ -446,7 +448,7 @@ def test_preview_of_a_plant(tmp_path):
     assert (found.settings, found.costs, found.contexts) == (("setting",), ("power [kW]",), ("outdoor [°C]",))
     setting = next(column for column in found.columns if column.name == "setting")
     assert (setting.distinct, setting.changes) == (3, 5)
-    assert any("-9999 occurs 1 times" in remark for remark in found.remarks)
+    assert any("-9999 occurs once" in remark for remark in found.remarks)
     assert any(remark.startswith("meter: it never falls") for remark in found.remarks)
     json.dumps(found.as_values())
 

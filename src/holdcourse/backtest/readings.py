@@ -733,7 +733,7 @@ class _Reader:
             number, count = told[0]
             row = int(np.flatnonzero(values == number)[0])
             raise InvalidInput(
-                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, {how_often(count)}, lies "
+                f"{self.table.at(row)}: {number:g} occurs {how_often(count)} in column {self.table.names[column]!r}, "
                 f"far from all others; give missing={number:g} if it stands for a missing number, or missing=none if "
                 "not"
             )
