@@ -99,7 +99,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         manifest = json.loads(members.pop(MANIFEST))
         found, expected = int(manifest["holdcourse_format"]), dict(manifest["sha256"])
     except Exception as error:  # what zipfile raises on damaged bytes is not documented, and there are many kinds
-        raise _damaged(where, f"{error!s:.80}") from None
+        raise _damaged(where, str(error)[:80].rstrip(".")) from None
     if found != FORMAT:
         age = "which is newer than" if found > FORMAT else "which is no longer read by"
         raise InvalidInput(
@@ -116,7 +116,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         state = dict(json.loads(members.pop(STATE)))
         return state, {name.removesuffix(".npy"): _array(part, name) for name, part in members.items()}
     except (ValueError, TypeError, RecursionError) as error:  # with right checksums: not written by us
-        raise _damaged(where, f"{error!s:.80}") from None
+        raise _damaged(where, str(error)[:80].rstrip(".")) from None
 
 
 def _damaged(where: str, detail: str) -> DamagedFile:

@@ -228,7 +228,7 @@ def test_a_meter_is_no_cost(tmp_path):
 
 def test_a_number_that_may_stand_for_a_missing_one(tmp_path):
     text = "load,setting,kW\n" + "".join(f"{k},{6 + k % 2},{10 + k}\n" for k in range(9)) + "9,6,-9999\n"
-    refused = r"line 11: -9999 in column 'kW', in 1 row, lies far.*missing=-9999.*missing=none"
+    refused = r"line 11: -9999 occurs once in column 'kW', far.*missing=-9999.*missing=none"
     with pytest.raises(InvalidInput, match=refused):
         hc.read_readings(plant(tmp_path, text), **NAMES)
     with pytest.raises(InvalidInput, match=refused):  # another code says nothing about this number

@@ -258,7 +258,7 @@ def test_a_context_of_another_length_is_refused():
     _, state = played(rule, [fixed_view([1.0, 0.0], [0.1, 0.2])])
     with pytest.raises(InvalidInput, match="2 numbers"):
         rule.step(state, fixed_view([1.0, 0.0], 0.1))
-    with pytest.raises(InvalidInput, match="period has 3 entries"):
+    with pytest.raises(InvalidInput, match="period must have one entry, or 2, one for each number of a context, got 3"):
         played(replace(rule, closeness=Closeness.of(None, (1.0, 2.0, 3.0))), [fixed_view([1.0, 0.0], [0.1, 0.2])])
 
 
@@ -423,7 +423,7 @@ def test_forecasts_go_through_a_controller():
         context = t % 4 / 4
         decision = controller.ask(context, forecast=[(t + i) % 4 / 4 for i in (1, 2, 3)])
         controller.tell(decision.id, abs(decision.action / 8 - context))
-    with pytest.raises(InvalidInput, match="numbers per round"):
+    with pytest.raises(InvalidInput, match="per round, like the context"):
         controller.ask(0.5, forecast=[[1.0, 2.0, 3.0]])
 
 

@@ -254,7 +254,7 @@ def test_a_reference_is_one_number_and_told_once(tmp_path):
         controller.tell(decision.id, 1.0, reference=float("nan"))
     controller.tell(decision.id, 1.0, reference=7.5)
     controller.tell(decision.id, 1.0, reference=7.5)
-    with pytest.raises(hc.errors.Conflict, match=r"was told reference=7\.5, and now reference=8\.0"):
+    with pytest.raises(hc.errors.Conflict, match=r"was told with reference=7\.5, and now with reference=8\.0"):
         controller.tell(decision.id, 1.0, reference=8.0)
 
 

@@ -98,7 +98,7 @@ def test_what_got_no_answer_is_sent_again(client, name):
     assert set(first) == {"call", "setting"}
     error = do(client, name, "ask", context=0.7, call=0, status=409)
     assert "asked member 0 in the context [0.5], and now in [0.7]" in error["message"]
-    assert "still waits" in do(client, name, "ask", context=0.7, status=422)["message"]
+    assert "still wait" in do(client, name, "ask", context=0.7, status=422)["message"]
     half = [True, True, False, False, False]
     told = do(client, name, "tell", call=0, measurements=[1.0, None, 9.0, 9.0, 9.0], mask=half)
     assert told == {"call": 0, "pending": 3}

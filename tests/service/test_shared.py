@@ -245,7 +245,7 @@ def test_commands_take_an_address_for_a_record(two, database, tmp_path):
     two[0].round("a", 0.5, 1.0)
     ran = CliRunner().invoke(app, ["verify", f"{database}#a"])
     assert ran.exit_code == 0, ran.output
-    assert "1 decisions, 1 tells: verified" in ran.output
+    assert "1 decision, 1 tell: verified" in ran.output
     ran = CliRunner().invoke(app, ["backup", f"{database}#a", str(tmp_path / "copy.db")])
     assert ran.exit_code == 0, ran.output
     assert hc.audit.verify(tmp_path / "copy.db").verified

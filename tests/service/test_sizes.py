@@ -38,7 +38,7 @@ def _kibibytes(field):
 def test_a_grid_too_large_for_64_bits_is_refused_before_it_is_built(client, name):
     with little_memory():
         error = client.create(id=name, actions=AXES, status=422)
-    assert "about 1e57 actions, but the service takes at most 5000" in error["message"]
+    assert "about 1e57 actions, but the service takes at most 5,000" in error["message"]
     client.see(name, "state", status=404)
     client.create(id=name)
     with little_memory():
@@ -49,7 +49,7 @@ def test_a_grid_too_large_for_64_bits_is_refused_before_it_is_built(client, name
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({}, "over 5000 actions under a kernel of 1 parts would take 2.0 GB; at most 3663 actions fit into 1.1 GB"),
+        ({}, "over 5000 actions under a kernel of 1 part would take 2.0 GB; at most 3663 actions fit into 1.1 GB"),
         ({"policy": "recommended", "options": {}}, "over 5000 actions would take 2.0 GB; at most 3663"),
     ],
 )
@@ -75,7 +75,7 @@ def test_policies_that_do_not_learn_take_as_many_actions_as_the_service_does():
 def test_the_library_refuses_a_grid_with_what_would_fit():
     with (
         little_memory(),
-        pytest.raises(TooLarge, match=r"about 1e57 actions; with 16 axes at most 1250000 fit.* 2 values"),
+        pytest.raises(TooLarge, match=r"about 1e57 actions; with 16 axes at most 1,250,000 fit.* 2 values"),
     ):
         hc.grid(**AXES)
     with pytest.raises(TooLarge, match=r"1000 x 1000 x 1000 has 1,000,000,000 actions; .* 188 values per axis"):

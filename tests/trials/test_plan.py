@@ -107,7 +107,8 @@ def test_words_where_percentages_say_little():
         ({"gain": 0}, "gain must be above 0"),
         ({"hours": -1}, "hours must be above 0"),
         ({"blocks": [0]}, "blocks must be a whole number, 1 or more"),
-        ({"blocks": [2000]}, "too few to plan a trial"),
+        ({"blocks": []}, "blocks is empty; give at least one length"),
+        ({"blocks": [2000]}, "takes 80,000 rounds, but the data have"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(options, words):

@@ -18,6 +18,7 @@ from holdcourse.wind.policy.climate import STRANGE, general_climate, learn_clima
 from holdcourse.wind.policy.filter import ExpectedEnergy
 from holdcourse.wind.policy.planner import wind_planner
 from holdcourse.wind.policy.policies import Past, Setting
+from holdcourse.wind.policy.profiles import written_time
 
 ALTITUDES = np.array([20.0, 60.0, 150.0, 300.0, 600.0])
 PROBLEM = hc.Problem(ALTITUDES, scale=0.01)
@@ -131,7 +132,9 @@ def test_every_climate_keeps_its_own_account_of_what_altitudes_are_worth():
 
 def test_what_is_refused():
     belief = told(Candidates((GENERAL,)).posterior(PROBLEM), drawn(3))
-    with pytest.raises(InvalidInput, match="the time 1 is before the last measurement, at 2"):
+    with pytest.raises(
+        InvalidInput, match="the time 1970-01-01T01:00Z is before the last measurement, at 1970-01-01T02:00Z"
+    ):
         belief.condition(0, 1.0, 8.0)
     with pytest.raises(InvalidInput, match="hours since 1970"):
         belief.predict(np.nan)
@@ -168,3 +171,10 @@ def test_a_history_that_the_wind_contradicts_is_said_in_the_backtest():
     setting = Setting(world, Past(before % 24, drawn(2000, seed=9, climate=calm), before))
     flown = backtest(setting, ["wind-planner"])
     assert "does not fit the history: since 2020-01-" in flown.flights["wind-planner"].explanation
+
+
+def test_times_are_written_as_people_write_them():
+    """Hours since 1970 have six digits before the point, so that a fraction must not be lost."""
+    assert written_time(493216.0) == "2026-04-07T16:00Z"
+    assert written_time(493216.5) == "2026-04-07T16:30Z"
+    assert written_time(493216.0 + 1 / 3600) == "2026-04-07T16:00:01Z"

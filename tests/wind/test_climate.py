@@ -130,7 +130,7 @@ def test_it_says_what_it_learned():
         (lambda t, v: (t, np.where(v > v[5, 0], v, np.nan)), "all speeds must be finite"),
         (lambda t, v: (t, v[:, :3]), "one column per altitude"),
         (lambda t, v: (t, np.full_like(v, 7.0)), "never changes"),
-        (lambda t, v: (t[0] + np.arange(len(t)) ** 1.3, v), "times of the history have another"),
+        (lambda t, v: (t[0] + np.arange(len(t)) ** 1.3, v), "times of the history or more must have another"),
     ],
     ids=["short", "backwards", "holes", "altitudes", "constant", "no step"],
 )

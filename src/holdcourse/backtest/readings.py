@@ -256,7 +256,7 @@ def read_readings(
     >>> len(readings), readings.values.tolist(), readings.units
     (3, [6.0, 8.0], {'power [kW]': 'kW'})
     >>> readings.notes
-    ("1 of 4 rows were left out: 'load' is missing in 1",)
+    ("1 of 4 rows was left out: 'load' is missing in 1",)
     """
     _check_given(action=action, cost=cost, context=context, bins=bins, header_line=header_line)
     table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
@@ -727,7 +727,7 @@ class _Reader:
             number, count = told[0]
             row = int(np.flatnonzero(values == number)[0])
             raise InvalidInput(
-                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, {how_often(count)}, lies "
+                f"{self.table.at(row)}: {number:g} occurs {how_often(count)} in column {self.table.names[column]!r}, "
                 f"far from all others; give missing={number:g} if it stands for a missing number, or missing=none if "
                 "not"
             )

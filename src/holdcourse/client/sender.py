@@ -62,7 +62,7 @@ class Sender:
                     raise refusal(answered, answer, f"{method} {path}")
                 trouble, remedy = _message(answer) or f"status {answered}", ""
             except (OSError, http.client.HTTPException) as error:
-                trouble, remedy = f"{type(error).__name__}: {error}", UNREACHED
+                trouble, remedy = _in_words(error), UNREACHED
             if time.monotonic() + pause > until:
                 raise ServiceError(f"{method} {path} failed at {self._url}: {trouble}; gave up{remedy}", answered)
             time.sleep(pause * jitter.uniform(0.5, 1.0))
@@ -82,12 +82,16 @@ class Sender:
                     raise
             except http.client.HTTPException as error:
                 if time.monotonic() + pause > until:
-                    raise ServiceError(f"GET {path} failed at {self._url}: {error!r}; gave up{UNREACHED}") from None
+                    raise ServiceError(
+                        f"GET {path} failed at {self._url}: {_in_words(error)}; gave up{UNREACHED}"
+                    ) from None
             except OSError as error:
                 if error.filename is not None or is_full(error):  # of the file, not of the connection
                     raise file_error(f"cannot write {target}: {error.strerror}; choose another place", error) from None
                 if time.monotonic() + pause > until:
-                    raise ServiceError(f"GET {path} failed at {self._url}: {error}; gave up{UNREACHED}") from None
+                    raise ServiceError(
+                        f"GET {path} failed at {self._url}: {_in_words(error)}; gave up{UNREACHED}"
+                    ) from None
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -174,6 +178,11 @@ def _address(url: str) -> SplitResult:
     if not is_one:
         raise InvalidInput(f"the address must look like http://127.0.0.1:8000, got {url!r}")
     return parts
+
+
+def _in_words(error: Exception) -> str:
+    """What went wrong on the way, without the number that the operating system gives it."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _can_be_sent(text: str) -> bool:

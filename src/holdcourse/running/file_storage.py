@@ -234,7 +234,8 @@ class FileStorage:
                     "process first"
                 ) from None
             unchanged = "; nothing was changed; try again when the fault is repaired"
-            raise log_error(f"cannot write to {self._path}: {error}", error, unchanged) from error
+            why = str(error).rstrip(".")
+            raise log_error(f"cannot write to {self._path}: {why}", error, unchanged) from error
         self._check_place(after=True)  # else it was taken away meanwhile, and nothing of this is acknowledged
 
     def _keep(self, kept: KeptSnapshot) -> None:

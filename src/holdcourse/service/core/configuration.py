@@ -397,7 +397,7 @@ def require_room(settings: Settings) -> None:
     matrices = MATRICES + (1 if kernel is None else len(Kernel.from_json(kernel).parts))
     if 8 * n * n * matrices > MAX_BYTES:
         fits = math.isqrt(MAX_BYTES // (8 * matrices))
-        parts = "" if kernel is None else f" under a kernel of {matrices - MATRICES} parts"
+        parts = "" if kernel is None else f" under a kernel of {counted(matrices - MATRICES, 'part')}"
         raise TooLarge(
             f"policy {settings.policy!r} over {n} actions{parts} would take {8 * n * n * matrices / 1e9:.1f} GB; at "
             f"most {fits} actions fit into {MAX_BYTES / 1e9:.1f} GB. Use fewer actions, or a policy that does not learn"

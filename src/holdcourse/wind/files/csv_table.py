@@ -457,10 +457,11 @@ def _repeated(table: Table, times: Times, speed: Array, heights: Array | None = 
     differ = (np.isfinite(rows) & np.isfinite(same) & (rows != same)).any(axis=1)
     if differ.sum() > MOST_REPEATED * len(rows):
         what = "time" if heights is None else "time and height"
+        have = "rows has" if differ.sum() == 1 else "rows have"
         raise InvalidInput(
-            f"{table.label}: in {int(differ.sum()):,} of {len(rows):,} rows the {what} is that of another row, but the "
-            "speeds differ; if they are of several turbines or places, give the rows of one; if the time of day has a "
-            "column of its own, name the two columns date and time"
+            f"{table.label}: {int(differ.sum()):,} of {len(rows):,} {have} the {what} of another row, but other "
+            "speeds; if they are of several turbines or places, give the rows of one; if the time of day has a column "
+            "of its own, name the two columns date and time"
         )
     left = len(rows) - len(first)
     were = counted(left, "row was", "rows were")
