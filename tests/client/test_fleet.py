@@ -69,7 +69,7 @@ def test_it_decides_as_the_fleet_in_this_process(service, tmp_path):
 def test_errors_are_those_of_a_fleet(service):
     pumps = service.create_fleet(FLEET | {"id": "errors"})
     pumps.ask(0.5)
-    with pytest.raises(InvalidInput, match="member 0 still waits"):
+    with pytest.raises(InvalidInput, match="member 0 and 3 others of those asked still wait for their measurements"):
         pumps.ask(0.25)
     with pytest.raises(Conflict, match="call 0 asked member 0"):
         pumps.ask(0.25, call=0)
