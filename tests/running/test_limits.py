@@ -163,7 +163,7 @@ def test_limits_in_words_are_those_that_limit(options, words):
 
 
 def test_a_limit_that_does_not_exist_is_refused_with_those_that_do():
-    with pytest.raises(InvalidInput, match="'min_dwel'; the limits are min_dwell, max_step, .*round_length"):
+    with pytest.raises(InvalidInput, match=r"'min_dwel'; the limits are min_dwell, max_step, .*round_length"):
         Limits.from_data({"min_dwel": 3})
 
 
