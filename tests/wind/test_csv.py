@@ -411,7 +411,7 @@ def test_bundled_data_are_the_csv_to_the_digit(shared_data: Path) -> None:
         assert not data.gaps
         assert [f"{time}Z" for time in data.time] == [line.split(",")[0] for line in lines]
         np.testing.assert_array_equal(data.speed, [[float(cell) for cell in line.split(",")[1:]] for line in lines])
-    assert bundled("history").time[-1] + 3600 == bundled("test").time[0]
+    assert bundled("history").time[-1] + np.timedelta64(3600, "s") == bundled("test").time[0]
 
 
 def test_bundled_data_carry_their_credit() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, MissingExtra, TooLarge
 from holdcourse.tables.cells import Cell, Table, read_table
@@ -149,7 +149,8 @@ def _excel(
     path: Path | FileContent, label: str, sheet: str | None, header_line: int | None, most_cells: int
 ) -> tuple[Table, str]:
     try:
-        return _sheet(path, label, sheet, header_line, most_cells)
+        with stream_of(path) as stream:  # openpyxl leaves a file open if it is damaged
+            return _sheet(stream, label, sheet, header_line, most_cells, *allowed_of(path, label))
     except HoldcourseError:
         raise
     except ImportError as error:
@@ -165,10 +166,9 @@ def _first_line(error: Exception) -> str:
 
 
 def _sheet(
-    path: Path | FileContent, label: str, sheet: str | None, header_line: int | None, most_cells: int
+    stream: BinaryIO, label: str, sheet: str | None, header_line: int | None, most_cells: int, most: int, refusal: str
 ) -> tuple[Table, str]:
-    most, refusal = allowed_of(path, label)
-    with zipfile.ZipFile(_given(path)) as archive:
+    with zipfile.ZipFile(stream) as archive:
         if sum(member.file_size for member in archive.infolist()) > most:
             raise TooLarge(refusal)
         if {"manifest.json", "state.json"} <= set(archive.namelist()):
@@ -179,7 +179,7 @@ def _sheet(
             raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
     import openpyxl
 
-    book = openpyxl.load_workbook(_given(path), read_only=True, data_only=True)
+    book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
     try:
         names = [page.title for page in book.worksheets]
         if not names:
