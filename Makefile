@@ -50,19 +50,19 @@ lint: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 
 # Small cases of every kernel. As plain Python they find what a compiler hides, and coverage sees them.
-KERNELS := $(PYTEST) -q -m kernel $$(grep -rl --include=*.py pytest.mark.kernel tests)
+KERNELS := $(PYTEST) -q -m kernel
 PLAIN_KERNELS := NUMBA_DISABLE_JIT=1 $(KERNELS)
 # Three at a time keep two cores busy: some tests wait for leases, deadlines, a browser.
 SUITE := $(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 3 --dist worksteal
 
-# Compiling the kernels takes one core as long as everything else before the suite takes the other. The suite finds them
-# compiled; otherwise each of its processes would compile them.
+# Before the suite, one core compiles the kernels, and the other looks at style, types and the kernels as plain Python. That
+# run collects all tests, which leaves those compiled too. Otherwise each process of the suite would compile everything.
 test: $(VENV)/test.stamp
 	@$(MAKE) -j2 compiled-kernels lint plain-kernels
 	$(SUITE)
 
 compiled-kernels: $(VENV)/test.stamp
-	$(ONE_THREAD) $(KERNELS)
+	$(ONE_THREAD) $(KERNELS) $$(grep -rl --include=*.py pytest.mark.kernel tests)
 
 plain-kernels: $(VENV)/test.stamp
 	$(PLAIN_KERNELS)
