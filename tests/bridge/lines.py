@@ -17,6 +17,7 @@ class Line:
         self._open = threading.Event()
         self._open.set()
         self._pairs = []
+        self._lock, self._is_closed = threading.Lock(), False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def hole(self):
@@ -30,7 +31,8 @@ class Line:
 
     def cut(self):
         """Hang up on everybody."""
-        pairs, self._pairs = self._pairs, []
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
         for pair in pairs:
             for end in pair:
                 with contextlib.suppress(OSError):
@@ -38,6 +40,8 @@ class Line:
                 end.close()
 
     def close(self):
+        with self._lock:
+            self._is_closed = True
         self._open.set()
         self._listener.close()
         self.cut()
@@ -60,7 +64,14 @@ class Line:
         far.settimeout(None)
         for end in (near, far):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
-        self._pairs.append((near, far))
+        with self._lock:
+            is_closed = self._is_closed
+            if not is_closed:
+                self._pairs.append((near, far))
+        if is_closed:  # while this connection was being made
+            near.close()
+            far.close()
+            return
         for source, sink in ((near, far), (far, near)):
             threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
 
