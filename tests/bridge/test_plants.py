@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import socket
 import subprocess
@@ -193,6 +194,22 @@ def test_a_server_that_never_answers_is_given_up_in_time(kind, silent_port):
         assert time.monotonic() - began < 3.0
     plant.close()
     wait_for(lambda: threading.active_count() <= before, "the threads of what hung to end", 10)
+
+
+def test_a_lost_connection_leaves_no_sockets(silent_port):
+    """A bridge tries again for months; sockets that wait for Python to look for circles could run out."""
+    pytest.importorskip("paho.mqtt.client")
+    plant = plant_of(over_mqtt(silent_port), Path())
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(2):
+            with pytest.raises(PlantLost, match="did not answer"):
+                plant.connect()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("kind", ["opcua", "mqtt"])

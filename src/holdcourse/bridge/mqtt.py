@@ -219,6 +219,8 @@ class MqttPlant:
             within(min(self._file.timeout, 1.0), end, "closing")
         except Exception:  # it hangs, or was never connected; nothing holds on to it any more
             return
+        finally:  # these know the client, which would keep its sockets until Python looks for such circles
+            client.on_connect = client.on_subscribe = client.on_message = client.on_disconnect = None
 
 
 def _read(source: Source, message: Message | None, now: float) -> Reading:
