@@ -272,6 +272,7 @@ class Likelihood:
         self._repeated = len(z) - len(first)
         actions, contexts = history.actions[first], history.contexts[first]
         self._parts = [_terms(part, problem, actions, contexts) for part in kernel.parts]
+        self._ends = np.cumsum([terms.entries for terms in self._parts]).tolist()  # of their parts of theta
 
     @property
     def points(self) -> int:
@@ -294,10 +295,9 @@ class Likelihood:
         self.evaluations += 1
         z, t = self._z, len(self._z)
         noise_variance = max(self.noise(theta) ** 2, NOISE_FLOOR)
-        parts = kernel_with(self.structure, theta).parts
         cov = np.zeros((t, t))
-        for part, terms in zip(parts, self._parts, strict=True):
-            cov += terms.covariance(part)
+        for end, terms in zip(self._ends, self._parts, strict=True):
+            cov += terms.covariance(theta[end - terms.entries : end])
         level = float(np.trace(cov)) / t
         for jitter in JITTERS:
             # The lower triangle in row order is the upper one in the column order of LAPACK.
@@ -406,6 +406,7 @@ class _Gaussian:
 
     def __init__(self, part: Kernel, problem: Problem, actions: Indices, contexts: Array) -> None:
         inputs = [np.zeros((len(actions), 0))]
+        self._sizes: list[int] = []  # how many length scales a factor has
         self._axes: list[int] = []  # how many axes a length scale is for
         self._among: Array | None = None
         if isinstance(part.action, np.ndarray):
@@ -416,20 +417,24 @@ class _Gaussian:
             self._add(part.context, part.context_inputs(contexts), inputs)
         self._inputs = np.concatenate(inputs, axis=1).T
         self._first = np.cumsum([0, *self._axes[:-1]])
+        self.entries = 1 + sum(self._sizes)
 
     def _add(self, factor: Any, points: Array, inputs: list[Array]) -> None:
         inputs.append(points)
+        self._sizes.append(np.size(factor.length_scale))
         self._axes += [1] * points.shape[1] if np.ndim(factor.length_scale) else [points.shape[1]]
 
-    def covariance(self, part: Kernel) -> Array:
-        """The covariance (t, t); only its lower triangle counts."""
-        factors = [factor for factor in (part.action, part.context) if hasattr(factor, "length_scale")]
-        lengths = np.concatenate([np.zeros(0), *(np.atleast_1d(factor.length_scale) for factor in factors)])
+    def covariance(self, theta: Array) -> Array:
+        """The covariance (t, t) at this part of theta; only its lower triangle counts.
+
+        No kernel is made with these parameters: scikit-learn would take longer for that than all else takes here.
+        """
+        lengths = np.exp(theta[1:])
         self._scaled = np.ascontiguousarray(self._inputs / np.repeat(lengths, self._axes)[:, None])
         cov = np.empty((self._inputs.shape[1],) * 2)
         exponents(self._scaled, cov)
         np.exp(cov, out=cov)
-        cov *= part.variance
+        cov *= math.exp(theta[0])
         if self._among is not None:
             cov *= self._among
         self._cov = cov
@@ -455,9 +460,12 @@ class _Product:
             self._context = Factor.constant(np.ones((1, 1)), np.zeros(len(actions), dtype=np.int64))
         else:
             self._context = Factor.over(part.context_inputs(contexts))
+        self._structure = part
+        self.entries = len(theta_of(part))
 
-    def covariance(self, part: Kernel) -> Array:
-        """The covariance (t, t)."""
+    def covariance(self, theta: Array) -> Array:
+        """The covariance (t, t) at this part of theta."""
+        (part,) = kernel_with(self._structure, theta).parts
         self._variance = part.variance
         self._ka, self._dka = self._action.evaluate(part.action)
         self._kc, self._dkc = self._context.evaluate(part.context)
