@@ -59,7 +59,9 @@ def expected(values: Array, turns: Array, speeds: Array) -> Array:
                     head[k] += p * ahead[k]
                 for k in range(len(tail)):
                     tail[k] += p * around[k]
-        found[:, s] = total
+        for d in range(directions):  # one by one: a slice would take the compiler two seconds more
+            for y in range(n):
+                found[d, s, y] = total[d, y]
     return found
 
 

@@ -43,7 +43,8 @@ def distribution_error(p: Array) -> float:
 def below(p: Array, parent: Ints) -> Array:
     """Add up the probabilities p of the leaves into z, the probability of all leaves below each vertex."""
     z = np.zeros(parent.size)
-    z[: p.size] = p
+    for x in range(p.size):  # one by one: a slice would take the compiler a second and a half more
+        z[x] = p[x]
     for v in range(parent.size - 1):
         z[parent[v]] += z[v]
     return z

@@ -155,8 +155,8 @@ def _expect(
     seen, faded, winds, spread = np.empty((r, n)), np.ones(r), np.empty(n), np.empty(n)
     rows, last = len(power) - 1, power.shape[1] - 2
     for k in range(len(expected)):
-        winds[:] = usual[k]
-        spread[:] = 0.0
+        for x in range(n):  # one by one: a slice would take the compiler a second and a half more
+            winds[x], spread[x] = usual[k, x], 0.0
         foresee(modes, variances, faded, mean, covariance, seen, winds, spread)
         for x in range(n):
             wind, variance = winds[x], spread[x]

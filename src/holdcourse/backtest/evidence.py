@@ -36,7 +36,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit as student_quantile
 
 from holdcourse.backtest.verdict import LEVEL
 from holdcourse.errors import how_often
@@ -165,7 +165,7 @@ class Judge:
         parts = [(time, len(by_block) - 1), (model, len(groups) - 1), (check, check_freedom)]
         total = sum(variance for variance, _ in parts)
         freedom = total**2 / sum(variance**2 / dof for variance, dof in parts) if total > 0 else 1.0
-        width = float(student.ppf((1 + LEVEL) / 2, max(freedom, 1.0))) * math.sqrt(total)
+        width = float(student_quantile(max(freedom, 1.0), (1 + LEVEL) / 2)) * math.sqrt(total)
         each_paid = self.costs[np.arange(len(theirs)), theirs] + self._moves(theirs, start)
         paid = float(each_paid.sum())
         if abs(paid) < LEAST_BILL * float(np.abs(each_paid).sum()):

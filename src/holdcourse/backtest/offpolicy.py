@@ -35,6 +35,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit as student_quantile
 
 from holdcourse.errors import counted
 
@@ -181,8 +182,6 @@ def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | N
 
 def _half_width(parts: Array) -> float:
     """Half of a 95 % interval of a mean, by batches of rounds; neighbours are compared, as costs drift."""
-    from scipy.stats import t as student
-
     means = np.array([batch.mean() for batch in np.array_split(parts, BATCHES)])
     error = math.sqrt(float((np.diff(means) ** 2).mean()) / 2 / BATCHES)
-    return float(student.ppf(0.975, DEGREES)) * error
+    return float(student_quantile(DEGREES, 0.975)) * error

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit as student_quantile
 
 from holdcourse.deciding import registry
 
@@ -113,8 +114,6 @@ def half_width(ours: Array, theirs: Array, past: Sequence[Blocks] = ()) -> float
 
     The arguments are as in `gain_interval`.
     """
-    from scipy.stats import t as student
-
     pieces = [*past, (ours, theirs)]
     made, made_by_them = (sum(float(piece[side].sum()) for piece in pieces) for side in (0, 1))
     batches = [
@@ -127,7 +126,7 @@ def half_width(ours: Array, theirs: Array, past: Sequence[Blocks] = ()) -> float
     table = np.array(batches)
     more = 100 * (table[:, 0] - made / made_by_them * table[:, 1]) / table[:, 1].mean()  # than usual, in percent
     deviation = math.sqrt(float((more**2).sum()) / (len(more) - 1) * BATCH / len(ours))
-    return float(student.ppf((1 + LEVEL) / 2, len(more) - 1)) * deviation
+    return float(student_quantile(len(more) - 1, (1 + LEVEL) / 2)) * deviation
 
 
 def next_interval(gain: float, low: float, high: float) -> tuple[float, float]:

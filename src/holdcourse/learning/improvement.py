@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr as normal_share  # below a value
 
 from holdcourse.errors import InvalidInput, TooLarge, counted
 from holdcourse.learning.confidence import TheoryWidth
@@ -202,18 +203,16 @@ class Comparison:
 
     def improvement(self) -> Array:
         """What each setting is expected to save in a round, where it is the better one; as a cost, (k, n)."""
-        from scipy.stats import norm
-
         sign = -1.0 if self.belief.maximise else 1.0
         mu, s = self._differences(), self.deviations
         possible = sign * mu < self.belief.width * s
         s = np.where(s > 0, s, 1.0)
         if self.belief.log:
             larger = np.exp(np.minimum(mu + 0.5 * s**2, LARGEST_EXPONENT))  # expected ratio of the two costs
-            saved = sign * (norm.cdf(-sign * mu / s) - larger * norm.cdf(-sign * (mu / s + s)))
+            saved = sign * (normal_share(-sign * mu / s) - larger * normal_share(-sign * (mu / s + s)))
             saved *= self._levels()[:, None]
         else:
-            saved = s * norm.pdf(mu / s) - sign * mu * norm.cdf(-sign * mu / s)
+            saved = s * np.exp(-((mu / s) ** 2) / 2) / math.sqrt(2 * math.pi) - sign * mu * normal_share(-sign * mu / s)
         return np.where(possible, np.maximum(saved, 0.0), 0.0)
 
     def gain(self, settings: Indices) -> float:

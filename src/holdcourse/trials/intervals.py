@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit as student_quantile
 
 Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["ordinary", "sequence"]
@@ -60,7 +60,7 @@ def critical_values(pairs: int, kind: Kind) -> Array:
     t = np.arange(1, pairs + 1, dtype=np.float64)
     freedom = _freedom(t, kind)
     if kind == "ordinary":
-        return np.where(t >= FEWEST_PAIRS, stats.t.ppf(1 - ERROR / 2, freedom), np.inf)
+        return np.where(t >= FEWEST_PAIRS, student_quantile(freedom, 1 - ERROR / 2), np.inf)
     share = PRIOR_PAIRS / (t + PRIOR_PAIRS)
     growth = (1 / (np.sqrt(share) * ERROR)) ** (2 / (freedom + 1))
     finite = (t >= FEWEST_PAIRS) & (growth * share < 1)

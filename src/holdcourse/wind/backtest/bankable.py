@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri as normal_quantile
+from scipy.special import stdtrit as student_quantile
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
@@ -281,7 +281,7 @@ def exceeded(made: Array, level: float, span: int = 1, uncertainty: float = 0.0)
     if len(made) < 2:
         return math.nan
     spread = float(made.std(ddof=1)) * math.sqrt(1 / span + 1 / len(made))
-    weather, error = student.ppf(level, len(made) - 1) * spread, norm.ppf(level) * uncertainty * abs(mean)
+    weather, error = student_quantile(len(made) - 1, level) * spread, normal_quantile(level) * uncertainty * abs(mean)
     return mean - math.copysign(math.hypot(weather, error), level - 0.5)
 
 

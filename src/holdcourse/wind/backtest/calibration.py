@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit as student_quantile
 
 from holdcourse.backtest.verdict import BATCH, LEVEL
 
@@ -96,7 +96,7 @@ def next_gain(ours: Array, theirs: Array, weeks: int) -> tuple[float, float]:
     gain = _gain(ours, theirs)
     more = 100 * (mine - (1 + gain / 100) * other) / other.mean()
     deviation = math.sqrt(float((more**2).sum()) / (batches - 1) * (BATCH / weeks + BATCH / len(ours)))
-    half = float(student.ppf((1 + LEVEL) / 2, batches - 1)) * deviation
+    half = float(student_quantile(batches - 1, (1 + LEVEL) / 2)) * deviation
     return gain - half, gain + half
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -149,7 +148,6 @@ Wind: TypeAlias = WindData | Paths
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
 
 DRAWS = 5  # seeds of a policy that draws: one of them says little
-ELSEWHERE = 0.8  # of the other rho: about half of the work
 WHAT_IF_DRAWS = 2  # at other rho, where five would take most of the time
 WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
 FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
@@ -274,15 +272,7 @@ class SiteResult:
     @cached_property
     def bankable(self) -> Bankable | None:
         """Net energy per year over all wind given; None where our policy was not flown, or with less than a year."""
-        if OURS not in self.backtest.flights:
-            return None
-        made_by = self.policy(OURS).made_by
-        options = {} if made_by is None else made_by[1]
-        if "caution" not in options:
-            return None
-        plan = self.plan
-        caution = float(options["caution"])
-        return bankable(self.setting, caution, plan.factors, plan.price, plan.skill, plan.currency)
+        return _per_year(self.setting, self.plan) if OURS in self.backtest.flights else None
 
     def policy(self, name: str) -> hc.Policy:
         """Return a policy of the registry as it was at the beginning of its flight, to run it yourself."""
@@ -403,20 +393,43 @@ def run_backtest(
         setting = setting.fitted()  # once, not for every policy and every rho
     flights = _Flights(setting, plan, tuple(len(piece) for piece in pieces), _name(site, data, wind), progress)
     aside, here = flights.divided(processes)
-    with second_process(lambda: flights.quietly().what_if(aside), worthwhile=bool(aside)) as others:
-        flown = flights.fly(world, plan.policies)
-        what_if = flights.what_if(here) | {plan.rho: flown.lines} if flights.others else {}
-        if aside:
-            flights.tell("other prices of moving")
-            what_if |= others.result()
-    explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
-    machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
-    paid = (_price_note(world, plan),)
-    notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *paid, *explained, *flown.draw_words)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     files = tuple(path for part in (wind, history) for path in _files(part))
-    by_rho = {rho: what_if[rho] for rho in flights.others}
-    return SiteResult(plan, flown, by_rho, data.source, notes, weeks, setting, files)
+    # The energy per year is what every report wants next: it is computed where there is less to do.
+    years_aside = processes > 1 and not aside and OURS in flights.wanted
+
+    def beside() -> tuple[dict[float, list[Line]], Bankable | None]:
+        return flights.quietly().what_if(aside), _per_year(setting, plan) if years_aside else None
+
+    with second_process(beside, worthwhile=bool(aside) or years_aside) as others:
+        flown = flights.fly(world, plan.policies)
+        explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
+        machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
+        told = (*machine_notes, _price_note(world, plan), *explained, *flown.draw_words)
+        notes = (*data.notes, *split_notes, *dropped, *limit_notes, *told)
+        by_rho: dict[float, list[Line]] = {}
+        result = SiteResult(plan, flown, by_rho, data.source, notes, weeks, setting, files)
+        found = flights.what_if(here) | {plan.rho: flown.lines}
+        if aside:
+            flights.tell("all years, for the energy per year")
+            result.bankable  # noqa: B018  # which the result keeps
+            flights.tell("other prices of moving")
+            found |= others.result()[0]
+        elif years_aside:
+            flights.tell("all years, for the energy per year")
+            vars(result)["bankable"] = others.result()[1]
+        by_rho |= {rho: found[rho] for rho in flights.others}
+    return result
+
+
+def _per_year(setting: Setting, plan: Plan) -> Bankable | None:
+    """Fly all years of the wind with our policy as it is made for this setting."""
+    made_by = policy_of(OURS)(setting).made_by
+    options = {} if made_by is None else made_by[1]
+    if "caution" not in options:
+        return None
+    caution = float(options["caution"])
+    return bankable(setting, caution, plan.factors, plan.price, plan.skill, plan.currency)
 
 
 def _altitudes(plan: Plan, series: Sequence[WindData], ground: float | None) -> tuple[Array, list[str]]:
@@ -488,6 +501,7 @@ class _Flights:
         self.setting, self.plan, self.lengths, self.site, self.progress = setting, plan, lengths, site, progress
         self.start = None if plan.start_altitude is None else _nearest(setting.world.altitudes, plan.start_altitude)
         wanted = flown_by_default() if plan.policies is None else list(plan.policies)
+        self.wanted = tuple(wanted)
         # What-if compares what could be flown; `stationary` and those that know the wind would only take time.
         self.compared = tuple(name for name in wanted if name != "stationary" and not registry.is_knowing(name))
         factors = [plan.rho * factor for factor in WHAT_IF] if plan.what_if is None else list(plan.what_if)
@@ -499,9 +513,10 @@ class _Flights:
     def divided(self, processes: int) -> tuple[list[float], list[float]]:
         """Return the values of rho to fly in another process, and those to fly here, beside the plan's own."""
         rest = [rho for rho in self.others if rho != self.plan.rho]
-        apart = 0 if processes < 2 else math.ceil(ELSEWHERE * len(rest))
-        self.total -= apart * (len(self.compared) + 2)
-        return rest[:apart], rest[apart:]
+        if processes < 2:
+            return [], rest
+        self.total -= len(rest) * (len(self.compared) + 2)
+        return rest, []
 
     def quietly(self) -> _Flights:
         """Return the same flights, whose progress nobody follows."""
