@@ -554,7 +554,7 @@ class KernelSum(_Summable):
 
 def require_covariance(kernel: Any, matrix: Array) -> None:
     """Refuse an action kernel that is not one of scikit-learn's usual ones and gives no covariance of these actions."""
-    if isinstance(kernel, np.ndarray) or _all_listed(kernel):
+    if isinstance(kernel, np.ndarray) or all_listed(kernel):
         return
     try:
         checked_covariance(matrix)
@@ -562,8 +562,9 @@ def require_covariance(kernel: Any, matrix: Array) -> None:
         raise InvalidInput(f"the action kernel {kernel} gives no covariance of these actions: {error}") from None
 
 
-def _all_listed(kernel: Any) -> bool:
-    return _is_listed(kernel) and all(_all_listed(child) for child in _children(kernel))
+def all_listed(kernel: Any) -> bool:
+    """Whether a kernel is one of scikit-learn's usual ones, and so are those that it is made of."""
+    return _is_listed(kernel) and all(all_listed(child) for child in _children(kernel))
 
 
 def check_kernel(kernel: Any) -> None:

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from holdcourse._numeric.gp import exponents, pulled
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
-from holdcourse.learning.kernels import AnyKernel, Kernel, summed
+from holdcourse.learning.kernels import AnyKernel, Kernel, all_listed, summed
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -177,11 +177,8 @@ def _factor_parameters(side: str, factor: Any, ranges: Ranges, reach: float) -> 
     for entry in factor.hyperparameters:
         if entry.fixed:
             continue
-        *path, name = entry.name.split("__")
-        owner = factor
-        for step in path:
-            owner = getattr(owner, step)
-        title = " ".join([side, *([type(owner).__name__] if path else []), name.replace("_", " ")])
+        owner, name = _owner(factor, entry.name)
+        title = " ".join([side, *([type(owner).__name__] if owner is not factor else []), name.replace("_", " ")])
         starts = np.log(np.atleast_1d(getattr(owner, name)))
         own_bounds = not np.all(entry.bounds == SKLEARN_BOUNDS)
         along = ranges.merged() if entry.n_elements == 1 else ranges
@@ -455,31 +452,31 @@ class _Product:
         if isinstance(part.action, np.ndarray):
             self._action = Factor.constant(part.action, actions)
         else:
-            self._action = Factor.over(part.action_inputs(problem.features[actions]))
+            self._action = Factor.over(part.action_inputs(problem.features[actions]), part.action)
         if part.context is None:
             self._context = Factor.constant(np.ones((1, 1)), np.zeros(len(actions), dtype=np.int64))
         else:
-            self._context = Factor.over(part.context_inputs(contexts))
-        self._structure = part
-        self.entries = len(theta_of(part))
+            self._context = Factor.over(part.context_inputs(contexts), part.context)
+        self._below = np.tri(len(actions), k=-1, dtype=bool)
+        self.entries = 1 + self._action.entries + self._context.entries
 
     def covariance(self, theta: Array) -> Array:
         """The covariance (t, t) at this part of theta."""
-        (part,) = kernel_with(self._structure, theta).parts
-        self._variance = part.variance
-        self._ka, self._dka = self._action.evaluate(part.action)
-        self._kc, self._dkc = self._context.evaluate(part.context)
-        covariance: Array = part.variance * self._action.spread(self._ka) * self._context.spread(self._kc)
+        context_entries = 1 + self._action.entries
+        self._variance = math.exp(theta[0])
+        self._ka, self._dka = self._action.evaluate(theta[1:context_entries])
+        self._kc, self._dkc = self._context.evaluate(theta[context_entries:])
+        self._among_actions, self._among_contexts = self._action.spread(self._ka), self._context.spread(self._kc)
+        covariance: Array = self._variance * self._among_actions * self._among_contexts
         return covariance
 
     def slopes(self, inverse: Array, alpha: Array) -> Array:
         """Derivatives of the log likelihood by this part of theta, at the last covariance."""
-        lower = np.tril(inverse)
-        pull = self._variance * (np.outer(alpha, alpha) - lower - np.tril(lower, -1).T)
-        by_actions = self._action.gather(pull * self._context.spread(self._kc))
+        pull = self._variance * (np.outer(alpha, alpha) - np.where(self._below, inverse, inverse.T))
+        by_actions = self._action.gather(pull * self._among_contexts)
         slopes = [np.array([(by_actions * self._ka).sum()]), np.einsum("ij,ijk->k", by_actions, self._dka)]
         if self._dkc.shape[2]:
-            by_contexts = self._context.gather(pull * self._action.spread(self._ka))
+            by_contexts = self._context.gather(pull * self._among_actions)
             slopes.append(np.einsum("ij,ijk->k", by_contexts, self._dkc))
         return 0.5 * np.concatenate(slopes)
 
@@ -487,18 +484,24 @@ class _Product:
 class Factor:
     """One factor of a product kernel at the inputs of t measurements, of which u are distinct."""
 
-    def __init__(self, points: Array, which: Indices, matrix: Array | None) -> None:
+    def __init__(self, points: Array, which: Indices, given: Any) -> None:
         from scipy.sparse import csr_array
 
-        self.points, self.which, self.matrix = points, which, matrix
+        self.points, self.which = points, which
+        self._matrix = given if isinstance(given, np.ndarray) else None
+        self._kernel = None if isinstance(given, np.ndarray) else given.clone_with_theta(given.theta)
+        self.entries = 0 if self._kernel is None else len(self._kernel.theta)
+        # Any class of the user's own may take its parameters in its own way.
+        self._set_by_name = self._kernel is not None and all_listed(self._kernel)
+        self._parameters = _owned(self._kernel) if self._set_by_name else []
         size = (len(points), len(which))
         self._incidence = csr_array((np.ones(len(which)), (which, np.arange(len(which)))), shape=size)
 
     @classmethod
-    def over(cls, inputs: Array) -> Factor:
+    def over(cls, inputs: Array, kernel: Any) -> Factor:
         """The factor of a scikit-learn kernel that sees these inputs, (t, d)."""
         distinct, which = np.unique(inputs, axis=0, return_inverse=True)
-        return cls(distinct, which.reshape(-1), None)
+        return cls(distinct, which.reshape(-1), kernel)
 
     @classmethod
     def constant(cls, matrix: Array, rows: Indices) -> Factor:
@@ -506,19 +509,45 @@ class Factor:
         distinct, which = np.unique(rows, return_inverse=True)
         return cls(distinct[:, None].astype(np.float64), which.reshape(-1), matrix[np.ix_(distinct, distinct)])
 
-    def evaluate(self, kernel: Any) -> tuple[Array, Array]:
-        """Covariance (u, u) between the distinct inputs, and its derivatives (u, u, p)."""
-        if self.matrix is not None:
-            return self.matrix, np.zeros((*self.matrix.shape, 0))
-        values, slopes = kernel(self.points, eval_gradient=True)
+    def evaluate(self, theta: Array) -> tuple[Array, Array]:
+        """Covariance (u, u) between the distinct inputs at this part of theta, and its derivatives (u, u, p)."""
+        if self._matrix is not None:
+            return self._matrix, np.zeros((*self._matrix.shape, 0))
+        assert self._kernel is not None
+        if self._set_by_name:  # scikit-learn takes longer to set them than all else takes here
+            for owner, name, where in self._parameters:
+                setattr(owner, name, np.exp(theta[where]))
+        else:
+            self._kernel = self._kernel.clone_with_theta(theta)
+        values, slopes = self._kernel(self.points, eval_gradient=True)
         return values, slopes
 
     def spread(self, values: Array) -> Array:
         """Spread a matrix over distinct inputs to one over measurements: (u, u) -> (t, t)."""
-        return values[np.ix_(self.which, self.which)]
+        return values.take(self.which, axis=0).take(self.which, axis=1)
 
     def gather(self, values: Array) -> Array:
         """Sums over measurements with equal inputs: (t, t) -> (u, u)."""
         half = self._incidence @ values
         gathered: Array = (self._incidence @ half.T).T
         return gathered
+
+
+def _owned(kernel: Any) -> list[tuple[Any, str, int | slice]]:
+    """Where the entries of a kernel's theta are kept: in which kernel, as which attribute, and their place in theta."""
+    found: list[tuple[Any, str, int | slice]] = []
+    place = 0
+    for entry in kernel.hyperparameters:
+        if not entry.fixed:
+            owner, name = _owner(kernel, entry.name)
+            found.append((owner, name, place if entry.n_elements == 1 else slice(place, place + entry.n_elements)))
+            place += entry.n_elements
+    return found
+
+
+def _owner(kernel: Any, path: str) -> tuple[Any, str]:
+    """The kernel within a kernel that has a parameter which scikit-learn calls k1__k2__length_scale, and its name."""
+    *steps, name = path.split("__")
+    for step in steps:
+        kernel = getattr(kernel, step)
+    return kernel, name
