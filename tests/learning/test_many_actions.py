@@ -70,6 +70,7 @@ def test_the_tolerance_gives_way_before_memory_does(monkeypatch):
     assert features.many_features(problem, kernel).shape[1] < wide
 
 
+@pytest.mark.slow
 def test_a_rough_kernel_of_some_thousand_actions_ends_soon():
     """By an answer, or by what to do; it took many minutes."""
     problem = hc.Problem(hc.grid(x=np.linspace(0, 1, 72), y=np.linspace(0, 1, 72)))

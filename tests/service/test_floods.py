@@ -50,7 +50,12 @@ FLOODS = {
 }
 
 
-@pytest.mark.parametrize("kind", FLOODS)
+OFTEN = "old rounds", "bulky bodies", "strangers"
+
+
+@pytest.mark.parametrize(
+    "kind", [*OFTEN, *(pytest.param(kind, marks=pytest.mark.slow) for kind in FLOODS if kind not in OFTEN)]
+)
 def test_the_operator_takes_over_at_once(plant, kind):
     url, secrets = plant
     with flood(url, FLOODS[kind](secrets), connections=60):

@@ -31,7 +31,9 @@ def play(client, name, rounds, told=cost, wrong=None, by=None):
     return actions
 
 
-@pytest.mark.parametrize(("wrong", "rounds"), [(1, 50), (30, 80), pytest.param(200, 250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("wrong", "rounds"), [(1, 50), *(pytest.param(*late, marks=pytest.mark.slow) for late in ((30, 80), (200, 250)))]
+)
 def test_one_reading_is_wrong(client, name, wrong, rounds):
     """The twin was told nothing in that round; one reading more or less among the first few shifts what is explored."""
     twin = f"{name}-twin"

@@ -53,7 +53,7 @@ def north_sea():
     return data.time[:960], data.onto(ALTITUDES).speed[:960]
 
 
-@pytest.mark.parametrize("rho", PROTOTYPE)
+@pytest.mark.parametrize("rho", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_reference_figures(north_sea, rho, record_property):
     world = wind_world(north_sea[0], ALTITUDES, north_sea[1], rho=rho)
     setting = Setting(world, prior_mean=8.5)
