@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -290,6 +291,33 @@ def test_a_damaged_snapshot_is_found(tmp_path, often):
     change(tmp_path / "record", "UPDATE snapshots SET content = substr(content, 1, 500) WHERE number > 0")
     with pytest.raises(DamagedFile, match=r"the snapshot after event \d+ in .* is damaged"):
         logged(tmp_path / "record")
+
+
+@pytest.mark.parametrize("value", [None, 5, 0.5, "x", b"x"])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("snapshots", "content"), ("about", "value"), *(("events", each) for each in ("at", "kind", "body", "chain"))],
+)
+def test_a_row_such_as_a_damaged_page_gives_is_refused(tmp_path, table, column, value):
+    """The schema forbids most of these, and SQLite reads them all the same."""
+    path = tmp_path / "record"
+    written(path)
+    with closing(sqlite3.connect(path)) as connection:
+        (schema,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+        connection.execute(f"CREATE TABLE loose AS SELECT * FROM {table}")
+        connection.execute(f"UPDATE loose SET {column} = ?", (value,))
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute(
+            re.sub(rf"({column}) \w+ NOT NULL", r"\1", schema)
+        )  # takes any value, as the last write does
+        connection.execute(f"INSERT INTO {table} SELECT * FROM loose")
+        connection.execute("DROP TABLE loose")
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (schema, table))
+        connection.commit()
+    for use in (logged, hc.Controller.resume, lambda record: Log.read(record).check_snapshots()):
+        with pytest.raises(HoldcourseError, match=re.escape(str(path))):
+            use(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 5000, b"SQLite format 3\0" + b"\0" * 5000])

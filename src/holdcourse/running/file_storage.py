@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from holdcourse import archive
-from holdcourse.errors import LogError, counted, log_error
+from holdcourse.errors import DamagedFile, LogError, counted, log_error, shown
 from holdcourse.running import database
 from holdcourse.running.database import CLOSED, IN_USE, beside, reading, wal_of
 from holdcourse.running.events import SOUGHT, Sought
@@ -46,6 +46,7 @@ CHECKPOINT_EVERY_S = 1.0
 ALL_SEEN_EVERY_S = 1.0  # how often a writer looks at all its files before a commit
 SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 COLUMNS = "number, at, kind, body, chain"
+EVENT, SNAPSHOT, END, TEXTS = (int, str, str, str, str), (int, bytes), (int, str), (str, str)  # what columns hold
 MARK_WIDTH = 256  # bytes; written in one piece, so that nobody reads the half of one
 AT_FDCWD, STATX_INO = -100, 0x100
 SIZE = 256  # bytes of struct statx; in its words of eight bytes stand
@@ -114,39 +115,40 @@ class FileStorage:
 
     def about(self) -> dict[str, str]:
         """What it says about itself."""
-        with reading(self._path):
-            return dict(self._connection.execute("SELECT key, value FROM about"))
+        return dict(self._all(TEXTS, "SELECT key, value FROM about"))
 
     def end(self) -> tuple[int, str] | None:
         """Number and hash of the last event."""
-        found: tuple[int, str] | None = self._one("SELECT number, chain FROM events ORDER BY number DESC LIMIT 1")
+        found: tuple[int, str] | None = self._one(END, "SELECT number, chain FROM events ORDER BY number DESC LIMIT 1")
         return found
 
     def row(self, number: int) -> Row | None:
         """Return the event of a number; None where it is not there."""
-        found: Row | None = self._one(f"SELECT {COLUMNS} FROM events WHERE number = ?", number)
+        found: Row | None = self._one(EVENT, f"SELECT {COLUMNS} FROM events WHERE number = ?", number)
         return found
 
     def page(self, after: int, upto: int, limit: int) -> list[Row]:
         """Events after one number and up to another."""
-        return self._all(
-            f"SELECT {COLUMNS} FROM events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?", after, upto, limit
-        )
+        which = "number > ? AND number <= ? ORDER BY number LIMIT ?"
+        return self._all(EVENT, f"SELECT {COLUMNS} FROM events WHERE {which}", after, upto, limit)
 
     def walk(self) -> Iterator[Row]:
         """All events in order, as they are at one moment."""
         with reading(self._path):
-            yield from self._connection.execute(f"SELECT {COLUMNS} FROM events ORDER BY number")
+            for row in self._connection.execute(f"SELECT {COLUMNS} FROM events ORDER BY number"):
+                yield self._checked(row, EVENT)
 
     def of_kind(self, kind: str, after: int) -> list[Row]:
         """All events of a kind."""
-        return self._all(f"SELECT {COLUMNS} FROM events WHERE number > ? AND kind = ? ORDER BY number", after, kind)
+        which = "number > ? AND kind = ? ORDER BY number"
+        return self._all(EVENT, f"SELECT {COLUMNS} FROM events WHERE {which}", after, kind)
 
     def find(self, what: Sought, low: str | int, high: str | int, limit: int, *, newest: bool) -> list[Row]:
         """Events by what they say."""
         place, which = SOUGHT[what]
         order = "DESC" if newest else "ASC"
         return self._all(
+            EVENT,
             f"SELECT {COLUMNS} FROM events WHERE {which} AND {place} BETWEEN ? AND ? "
             f"ORDER BY {place} {order}, number {order} LIMIT ?",
             low,
@@ -164,13 +166,15 @@ class FileStorage:
     def snapshot(self, at_most: int) -> tuple[int, bytes] | None:
         """The newest snapshot up to an event."""
         found: tuple[int, bytes] | None = self._one(
-            "SELECT number, content FROM snapshots WHERE number <= ? ORDER BY number DESC LIMIT 1", at_most
+            SNAPSHOT,
+            "SELECT number, content FROM snapshots WHERE number <= ? ORDER BY number DESC LIMIT 1",
+            at_most,
         )
         return found
 
     def snapshots(self) -> list[int]:
         """Which events snapshots follow."""
-        return [number for (number,) in self._all("SELECT number FROM snapshots")]
+        return [number for (number,) in self._all((int,), "SELECT number FROM snapshots")]
 
     def gap(self, record: str, last: int, chain_at: Callable[[int], str | None]) -> Gap | None:
         """What is missing, by the mark and by what the file says of its use."""
@@ -294,13 +298,24 @@ class FileStorage:
         if self._lost is not None:
             raise LogError(self._lost)
 
-    def _one(self, statement: str, *values: Any) -> Any:
+    def _one(self, kinds: tuple[type, ...], statement: str, *values: Any) -> Any:
         with reading(self._path):
-            return self._connection.execute(statement, values).fetchone()
+            row = self._connection.execute(statement, values).fetchone()
+        return None if row is None else self._checked(row, kinds)
 
-    def _all(self, statement: str, *values: Any) -> list[Any]:
+    def _all(self, kinds: tuple[type, ...], statement: str, *values: Any) -> list[Any]:
         with reading(self._path):
-            return self._connection.execute(statement, values).fetchall()
+            rows = self._connection.execute(statement, values).fetchall()
+        return [self._checked(row, kinds) for row in rows]
+
+    def _checked(self, row: tuple[Any, ...], kinds: tuple[type, ...]) -> Any:
+        """Refuse what only a damaged page can hold: SQLite gives NULL or a number for a text, and does not complain."""
+        if tuple(map(type, row)) != kinds:
+            raise DamagedFile(
+                f"{self._path} is damaged: one of its rows reads {shown(row)}, which holdcourse never writes; restore "
+                "it from a backup"
+            )
+        return row
 
 
 def _begin_use(connection: sqlite3.Connection, path: Path) -> None:
