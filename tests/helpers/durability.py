@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -162,7 +163,10 @@ def check_damage(times, seed, folder, damage):
     Where the mark beside it is gone as well, it may also give the state after an earlier one.
     """
     records, states, name = recorded_run(folder)
-    ends = {kind: Log.read(crash_copy(path, folder / f"{kind} end")).last for kind, path in records.items()}
+    ends = {}
+    for kind, path in records.items():
+        with closing(Log.read(crash_copy(path, folder / f"{kind} end"))) as log:
+            ends[kind] = log.last
     random = np.random.default_rng(seed)
     outcomes = {"refused": 0, "recovered": 0, "lost events": 0}
     for number in range(times):

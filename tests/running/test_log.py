@@ -293,6 +293,11 @@ def test_a_damaged_snapshot_is_found(tmp_path, often):
         logged(tmp_path / "record")
 
 
+def snapshots_checked(path):
+    with closing(Log.read(path)) as log:
+        log.check_snapshots()
+
+
 @pytest.mark.parametrize("value", [None, 5, 0.5, "x", b"x"])
 @pytest.mark.parametrize(
     ("table", "column"),
@@ -315,7 +320,7 @@ def test_a_row_such_as_a_damaged_page_gives_is_refused(tmp_path, table, column, 
         connection.execute("PRAGMA writable_schema=ON")
         connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (schema, table))
         connection.commit()
-    for use in (logged, hc.Controller.resume, lambda record: Log.read(record).check_snapshots()):
+    for use in (logged, hc.Controller.resume, snapshots_checked):
         with pytest.raises(HoldcourseError, match=re.escape(str(path))):
             use(path)
 
@@ -704,7 +709,8 @@ def test_several_events_are_written_together_or_not_at_all(tmp_path):
         assert (controller.log.last, controller.log.chain) == before
         first, second = operation_of(controller).note(ModeSet("act", "one"), ModeSet("act", "two"))
         assert (first.number, second.number, first.at) == (1, 2, second.at)
-    assert [event.body.reason for event in Log.read(tmp_path / "record").events()] == ["one", "two"]
+    with closing(Log.read(tmp_path / "record")) as log:
+        assert [event.body.reason for event in log.events()] == ["one", "two"]
 
 
 def test_some_snapshots_last(tmp_path, often, monkeypatch):
@@ -754,5 +760,6 @@ def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     second.close()
     with logged(tmp_path / "two", start_index=4) as again:
         assert state_of(again) == expected
-    assert Log.read(tmp_path / "two").about.previous == origin.previous
+    with closing(Log.read(tmp_path / "two")) as log:
+        assert log.about.previous == origin.previous
     assert hc.audit.verify(tmp_path / "two").verified

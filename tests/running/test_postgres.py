@@ -6,6 +6,7 @@ import itertools
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from service.running import KERNEL
@@ -66,9 +67,9 @@ def drive(made, t):
 def test_it_decides_as_a_file_does_and_holds_the_same_events(leases, tmp_path):
     place, file = held(leases), tmp_path / "record"
     ours, theirs = controller(place, 140), controller(file, 140)  # with a snapshot in between
-    found, expected = Log.read(place), Log.read(file)
-    for one, other in zip(found.events(), expected.events(), strict=True):
-        assert one.body == other.body
+    with closing(Log.read(place)) as found, closing(Log.read(file)) as expected:
+        for one, other in zip(found.events(), expected.events(), strict=True):
+            assert one.body == other.body
     ours.close()
     theirs.close()
     again = controller(place)
@@ -80,7 +81,8 @@ def test_it_decides_as_a_file_does_and_holds_the_same_events(leases, tmp_path):
 def test_copied_into_a_file_it_has_the_same_bytes(leases, tmp_path):
     place = held(leases)
     controller(place, 20)
-    assert hc.audit.backup(place, tmp_path / "copy") == Log.read(place).last
+    with closing(Log.read(place)) as log:
+        assert hc.audit.backup(place, tmp_path / "copy") == log.last
     rows = leases.database.rows(
         "SELECT number, at, kind, body, chain FROM holdcourse.events e JOIN holdcourse.records r ON r.id = e.record "
         "WHERE r.controller = %s ORDER BY number",
@@ -89,7 +91,8 @@ def test_copied_into_a_file_it_has_the_same_bytes(leases, tmp_path):
     copied = sqlite3.connect(tmp_path / "copy")
     assert copied.execute("SELECT * FROM events ORDER BY number").fetchall() == rows
     copied.close()
-    assert Log.read(tmp_path / "copy").chain == Log.read(place).chain
+    with closing(Log.read(tmp_path / "copy")) as ours, closing(Log.read(place)) as theirs:
+        assert ours.chain == theirs.chain
     with hc.Controller.resume(tmp_path / "copy") as gone_on:  # nothing is locked in
         assert gone_on.round == 20
     with pytest.raises(InvalidInput, match="is there already"):
@@ -102,19 +105,19 @@ def test_what_is_found_by_columns_is_what_a_file_finds(leases, tmp_path):
     made.retract("r3", "the sensor was unplugged")
     made.new_episode(1)
     hc.audit.backup(place, tmp_path / "copy")
-    ours, theirs = Log.read(place), Log.read(tmp_path / "copy")
-    for what, low, high in (
-        ("round", 3, 9),
-        ("decision", "r1", "r4"),
-        ("retracted", "r", "s"),
-        ("note", "a", "z"),
-        ("key", "!", "~"),
-        ("episode", 0, 2**62),
-    ):
-        for newest in (False, True):
-            found = ours.find(what, low, high, limit=4, newest=newest)
-            assert found == theirs.find(what, low, high, limit=4, newest=newest)
-    assert [event.body.id for event in ours.retractions()] == ["r3"]
+    with closing(Log.read(place)) as ours, closing(Log.read(tmp_path / "copy")) as theirs:
+        for what, low, high in (
+            ("round", 3, 9),
+            ("decision", "r1", "r4"),
+            ("retracted", "r", "s"),
+            ("note", "a", "z"),
+            ("key", "!", "~"),
+            ("episode", 0, 2**62),
+        ):
+            for newest in (False, True):
+                found = ours.find(what, low, high, limit=4, newest=newest)
+                assert found == theirs.find(what, low, high, limit=4, newest=newest)
+        assert [event.body.id for event in ours.retractions()] == ["r3"]
 
 
 def test_whoever_lost_the_lease_writes_nothing(leases):
@@ -195,7 +198,8 @@ def test_an_append_that_arrived_although_its_connection_broke_counts_once(leases
     monkeypatch.setattr(module.TableStorage, "_append", appended_then_cut_off)
     drive(made, 3)
     assert broken
-    assert made.log.last == Log.read(place).last
+    with closing(Log.read(place)) as log:
+        assert made.log.last == log.last
     assert hc.audit.verify(place).decisions == 4
 
 

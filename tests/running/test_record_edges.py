@@ -286,7 +286,8 @@ def test_backups_under_load_are_whole(tmp_path):
         stop.set()
         copier.join()
     controller.backup(tmp_path / "last")
-    events = list(Log.read(tmp_path / "record").events())
+    with closing(Log.read(tmp_path / "record")) as log:
+        events = list(log.events())
     controller.close()
     assert len({count for count, _ in copies}) > 1
     for count, target in [*copies[-3:], (len(events), tmp_path / "last")]:
