@@ -25,7 +25,14 @@ REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS 
 NAMES = [name for name in hc.__all__ if name != "__version__"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+SLOW = "chiller.md", "database.md", "wind-site.md"  # tests/slow/test_pages.py also compares what these print
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW)) for page in PAGES],
+    ids=[page.relative_to(DOCS).as_posix() for page in PAGES],
+)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     """From an empty namespace, in an empty folder; `tests/slow/test_pages.py` gives each page a process of its own."""
     monkeypatch.chdir(tmp_path)

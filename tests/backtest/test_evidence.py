@@ -71,7 +71,8 @@ def held(seeds, **options):
     return inside
 
 
-@pytest.mark.parametrize("cases", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [2, 4])
 def test_the_interval_holds_the_truth(cases):
     inside = held(range(20, 20 + cases))
     assert sum(inside) >= 2 * cases - 1  # two rivals each

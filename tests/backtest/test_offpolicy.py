@@ -41,7 +41,8 @@ def world(seed, sticky):
     return taken, measured, probable, costs
 
 
-@pytest.mark.parametrize("sticky", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["drawn anew", "staying"])
+@pytest.mark.slow
+@pytest.mark.parametrize("sticky", [False, True], ids=["drawn anew", "staying"])
 def test_the_interval_holds_the_truth_and_the_estimate_is_right_on_average_though_the_model_is_badly_wrong(sticky):
     wrong = np.tile([7.0, -5.0, 4.0], (T, 1))  # of costs that are all about 0
     always = np.tile([0.0, 0.0, 1.0], (T, 1))

@@ -40,6 +40,7 @@ def test_reproduce_synthetic(run, tmp_path):
     assert {row["policy"] for row in found["sections"][0]["tables"][0]["rows"]} >= {"gp-md", "clairvoyant"}
 
 
+@pytest.mark.slow
 def test_reproduce_wind_and_its_policies(run, tmp_path):
     run(
         "reproduce",

@@ -22,6 +22,7 @@ def run(*words):
     return CliRunner().invoke(app, ["wakes", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_the_bundled_farm_from_the_command_to_a_controller(tmp_path):
     said = run(*QUICK, "--out", tmp_path / "report", "--save", tmp_path / "site.policy", "--json")
     assert said.exit_code == 0, f"{said.output}\n{said.exception!r}"

@@ -74,7 +74,10 @@ def contexts_for(name, rounds=30):
     return 100.0 + np.arange(rounds) if "time" in name else np.linspace(0.0, 2.0, rounds)
 
 
-@pytest.mark.parametrize("name", BRANCHES)
+SLOW = "history", "time and history"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in BRANCHES])
 def test_every_branch_passes_the_conformance_check(name):
     if name == "a largest step":
         pytest.skip("the masks of the check may leave no action within the step; see the test below")

@@ -61,9 +61,8 @@ def steps(rule, model, contexts, start=0):
         state = choice.state
 
 
-@pytest.mark.parametrize(
-    ("kind", "start"), [(("blocks", 0.5, 15.0), 1), pytest.param(("iid", 0.35, 1.0), 1, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "start"), [(("blocks", 0.5, 15.0), 1), (("iid", 0.35, 1.0), 1)])
 def test_no_pair_stays_untried_under_the_promise_or_without_it(kind, start):
     contexts = sequence(*kind, seed=101, rounds=700)
     known = played(hc.planner_known(PROBLEM), contexts, start)

@@ -144,6 +144,7 @@ def test_curves_add_up_to_the_summary(done):
             assert float(curves[name].sum(dtype=np.float64)) == pytest.approx(getattr(row, name), rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_same_bytes_from_every_executor(done, tmp_path):
     sweep = SMALL.sweep()
     run_sweep(sweep, tmp_path / "pool", workers=2)
@@ -167,6 +168,7 @@ def _blas_threads(_):
     return [library["num_threads"] for library in threadpool_info()]
 
 
+@pytest.mark.slow
 def test_workers_have_one_thread_and_the_environment_is_left_alone():
     before = dict(os.environ)
     with processes(2) as pool:

@@ -118,7 +118,10 @@ def test_a_history_without_gaps_leaves_nothing_unknown(fitted):
     assert len(fitted.wrong) == 0
 
 
-@pytest.mark.parametrize(("row", "reading"), [(0, 1e6), (57, 1e6), (COUNT - 1, 0.01)])
+@pytest.mark.parametrize(
+    ("row", "reading"),
+    [(0, 1e6), *(pytest.param(*other, marks=pytest.mark.slow) for other in ((57, 1e6), (COUNT - 1, 0.01)))],
+)
 def test_one_wrong_reading_is_found_and_moves_no_figure(fitted, row, reading):
     right = without_gaps()
     readings = right.measurements.copy()
@@ -132,6 +135,7 @@ def test_one_wrong_reading_is_found_and_moves_no_figure(fitted, row, reading):
     assert words.startswith(f"1 reading looks wrong: row {row} ({'1,000,000' if reading > 1 else '0.01'} where about ")
 
 
+@pytest.mark.slow
 def test_many_wrong_readings_that_pass_for_noise_are_found():
     """One in twenty is off by a factor of ten; the model may take them for noise, the check does not."""
     right = history_of(200)
@@ -176,7 +180,10 @@ def test_ranges_that_were_hardly_measured():
     assert any(words.startswith("Hardly anything was measured at outdoor 14") for words in check.words)
 
 
-@pytest.mark.parametrize("measured", ["alike", "without noise", "negative", "tiny", "huge"])
+@pytest.mark.parametrize(
+    "measured",
+    ["without noise", "huge", *(pytest.param(each, marks=pytest.mark.slow) for each in ("alike", "negative", "tiny"))],
+)
 def test_readings_of_any_size(measured):
     rng = np.random.default_rng(0)
     actions, load = rng.integers(9, size=40), rng.uniform(size=40)

@@ -301,7 +301,7 @@ def without(place):
 
 
 @pytest.mark.parametrize("factor", WRONG.values(), ids=WRONG)
-@pytest.mark.parametrize("place", [0, 1, 2, 5, 40, 200])
+@pytest.mark.parametrize("place", [0, 2, 200, *(pytest.param(place, marks=pytest.mark.slow) for place in (1, 5, 40))])
 def test_one_wrong_reading_changes_next_to_nothing(place, factor):
     """Without it, fits come at other counts, so that predictions agree to about a deviation, not to the bit.
 
@@ -432,7 +432,7 @@ def test_a_plant_that_is_replaced_is_learned_anew_and_that_is_said():
     np.testing.assert_allclose(post.predict(0.5)[0], truth, atol=0.5)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_wrong_readings_are_no_change(seed):
     post = posterior(PROBLEM, "auto")
     for reading in replaced(np.random.default_rng(seed), rounds=200, change=1000, wrong=0.1):

@@ -84,7 +84,8 @@ def test_costs_trees_paths_and_limits_are_those_of_the_dense_matrix(knobs, fixed
         assert np.array_equal(moves.relax(values), (values[:, None] + dense.distances).min(axis=0))
 
 
-@pytest.mark.parametrize("together", [pytest.param("", marks=pytest.mark.slow), "restart"])
+@pytest.mark.slow
+@pytest.mark.parametrize("together", ["", "restart"])
 def test_the_tree_of_a_thousand_settings_is_that_of_the_dense_matrix(together):
     """So many that boxes are halved several times by every kind of knob."""
     knobs = [

@@ -400,7 +400,8 @@ class Doubled:
         return np.full(np.shape(offsets), 100.0)
 
 
-@pytest.mark.parametrize("end", ["2014-01-09", pytest.param("2014-01-20", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["2014-01-09", "2014-01-20"])
 def test_no_policy_turns_farther_than_a_nacelle_can(table, winter, end):
     """At 0.01 degrees per second it turns by 6 degrees in ten minutes, whoever decides."""
     policies = ("lookup", "wake-planner", "wake-learner", "clairvoyant")

@@ -289,6 +289,7 @@ def test_forecasts_come_from_the_formats_that_we_read(policy):
     np.testing.assert_allclose(rows, data.at(ALTITUDES)[1:], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_right_forecast_is_worth_something(policy):
     """It moves before the wind does: over many hours it makes more than without."""
     hours = 400

@@ -245,6 +245,7 @@ def flown_with(forecast_of, rounds=240):
     return net
 
 
+@pytest.mark.slow
 def test_a_good_forecast_helps_and_a_shuffled_one_does_no_harm():
     shuffle = np.random.default_rng(0)
     plain = flown_with(lambda world, t: None)

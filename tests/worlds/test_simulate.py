@@ -228,6 +228,7 @@ def test_no_rounds_and_empty_episodes_cost_nothing():
     assert with_gap.movement_costs[2] == WORLD.problem.distance(3, int(with_gap.actions[2]))
 
 
+@pytest.mark.slow
 def test_a_run_survives_a_process_pool():
     run = simulate(EVERY_POLICY["GP-MD"], WORLD, CONTEXTS, start=4)
     twin = pickle.loads(pickle.dumps(run))
