@@ -31,8 +31,8 @@ help:
 
 # One stamp file per set of extras: pip runs again only when pyproject.toml changes. For the demo nothing is compiled: most of
 # what is installed is never imported. For tests all of it is, on every core: what they import must not be compiled by them,
-# since a warning of the compiler, about a module of somebody else, would be an error. Left out is what they never import, or
-# a small part of.
+# since a warning of the compiler, about a module of somebody else, would be an error. Packages of which they
+# import nothing, or little, are left out.
 COMPILE_ALL := -W ignore -m compileall -qq -j 0 -x '/tests?/|/(pip|setuptools|mypyc|plotly)/' $(VENV)/lib || true
 $(VENV)/%.stamp: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

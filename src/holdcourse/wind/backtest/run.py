@@ -358,7 +358,7 @@ def run_backtest(
         Function that is called before each flight.
     processes
         Number of processes. With 2, the other prices of moving are flown in a copy of this process, if the system has a
-        second core; the result is the same.
+        second core, and the energy per year is computed at once; the result is the same.
     loading
         Options of `load`, such as lat and lon.
 
@@ -417,7 +417,7 @@ def run_backtest(
             found |= others.result()[0]
         elif years_aside:
             flights.tell("all years, for the energy per year")
-            vars(result)["bankable"] = others.result()[1]
+            vars(result)["bankable"] = others.result()[1]  # where a cached property keeps what it has computed
         by_rho |= {rho: found[rho] for rho in flights.others}
     return result
 
