@@ -40,7 +40,7 @@ def show_days(axes: plt.Axes, found: Backtest) -> None:
     axes.axhline(world.altitudes[found.flights["fixed"].actions[-1]], color=COLOURS["fixed"], ls=":", label="fixed")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, frameon=False)
     axes.grid(False)
-    axes.set(ylabel="altitude, m", title=f"High in weak wind, low in storms (moving: {price:.2g} kWh a metre)")
+    axes.set(ylabel="altitude, m", title=f"High in weak wind, low in storms (moving costs {1000 * price:.3g} Wh a metre)")
 
 
 def show_gains(axes: plt.Axes, flights: dict[str, Backtest]) -> None:
@@ -51,7 +51,7 @@ def show_gains(axes: plt.Axes, flights: dict[str, Backtest]) -> None:
             line, more = found.line(policy), np.cumsum(found.flights[policy].net - fixed) / 1000
             axes.plot(time, more, color=COLOURS[policy], ls=style)
             interval = "" if np.isnan(line.gain_low) else f" ({line.gain_low:+.1f} to {line.gain_high:+.1f})"
-            words = f"{name}, {found.world.climb:.2g} kWh/m:\n{line.gain:+.1f} %{interval}"
+            words = f"{name}, {1000 * found.world.climb:.3g} Wh/m:\n{line.gain:+.1f} %{interval}"
             ends.append((more[-1], words, COLOURS[policy]))
     gap, last = 0.17 * np.ptp(axes.get_ylim()), -np.inf
     for height, words, colour in sorted(ends):
