@@ -325,6 +325,88 @@ def test_queries_and_paths_are_checked(ready):
         assert "Idempotency-Key" in ready.do("there", "ask", context=0.5, key=key, status=422)["message"]
 
 
+@pytest.mark.parametrize(
+    ("method", "address", "words"),
+    [
+        (
+            "GET",
+            "/controllers/there/decisions?limt=5",
+            "'limt' is not a parameter of GET /controllers/{id}/decisions, in the address after '?'; "
+            "did you mean limit? It takes after, limit",
+        ),
+        ("GET", "/controllers/there/decisions?LIMIT=5", "did you mean limit?"),
+        ("GET", "/controllers/there/decisions?page=2", "; it takes after, limit"),
+        ("GET", "/controllers/there/decisions?limit=5&limit=6", "limit is given 2 times in the address, after '?'"),
+        (
+            "GET",
+            "/controllers?foo=1",
+            "GET /controllers takes no parameters in the address, after '?', got 'foo'; leave it out",
+        ),
+        ("GET", "/metrics?collect[]=asks", "GET /metrics takes no parameters"),
+        ("GET", "/events?controller=there", "GET /events takes no parameters"),
+        ("GET", "/controllers/there/verify?ful=true", "did you mean full?"),
+        ("GET", "/controllers/there/audit?kinds=mode&who=night", "did you mean kind?"),
+        ("GET", "/controllers/there/rounds.csv?limit=5", "takes no parameters"),
+        ("GET", "/journal?limits=5", "did you mean limit?"),
+        ("GET", "/jobs?state=done", "takes no parameters"),
+        ("GET", "/fleets?foo=1", "takes no parameters"),
+        ("PATCH", "/controllers/there?without_archivd=true", "did you mean without_archived?"),
+        ("POST", "/controllers/there/retract?without-archived=true", "did you mean without_archived?"),
+        ("DELETE", "/controllers/there?name=there&reson=sold", "did you mean reason?"),
+        ("POST", "/controllers/there/ask?context=0.5", "got 'context'; send it in the body, as JSON"),
+        ("POST", "/controllers/there/ask?" + "x" * 500, "got '" + "x" * 57 + "...'"),
+        ("POST", "/ask?key=a", "POST /ask takes no parameters"),
+        (
+            "POST",
+            "/controllers?mode=shadow",
+            "'mode' is given in the address, after '?'; with JSON, all settings are in the body",
+        ),
+    ],
+)
+def test_an_option_that_an_address_does_not_take_is_refused(ready, method, address, words):
+    body = {} if method in ("GET", "DELETE") else {"json": {"context": 0.5, **(QUICK if address[13:14] == "?" else {})}}
+    before, listed = ready.see("there", "state"), len(ready.get("/controllers").json()["controllers"])
+    response = ready.request(method, address, **body)
+    assert response.status_code == 422, response.text
+    assert words in response.json()["error"]["message"]
+    assert ready.see("there", "state") == before
+    assert len(ready.get("/controllers").json()["controllers"]) == listed
+
+
+def test_whatever_an_address_declares_it_takes_and_probes_take_anything(ready):
+    for address in (
+        "/controllers/there/decisions?after=0&limit=5",
+        "/controllers/there/decisions?",
+        "/controllers/there/decisions?&",
+        "/controllers/there/audit?kind=mode&kind=limits&who=night&limit=5",
+        "/controllers/there/config?history=true",
+        "/healthz?from=balancer",
+        "/readyz?verbose",
+        "/?utm_source=chat",
+        "/page/main.js?v=2",
+        "/openapi.json?cached=no",
+    ):
+        assert ready.get(address).status_code == 200, address
+    assert ready.post("/controllers/there/ask?&", json={"context": 0.5, "round": 99}).status_code == 409
+
+
+def test_no_address_ignores_an_option(ready):
+    """Also one that is added later."""
+    described = ready.get("/openapi.json").json()["paths"]
+    assert len(described) > 40
+    for path, methods in described.items():
+        address = path.format(id="there", fleet="pumps", decision="r0", job="j0123456789ab", kind="a", silence="0" * 12)
+        for method in methods:
+            if path in ("/healthz", "/readyz"):
+                continue
+            body = {"json": {}} if method in ("post", "patch") and path != "/readings" else {}
+            if path == "/readings":
+                body = {"content": b"a;b\n1;2\n", "headers": {"Content-Type": "text/csv"}}
+            response = ready.request(method.upper(), f"{address}?ignord=1", **body)
+            assert response.status_code == 422, f"{method} {path}: {response.text[:200]}"
+            assert "ignord" in response.json()["error"]["message"], f"{method} {path}: {response.text[:200]}"
+
+
 def test_a_question_under_the_key_of_another_says_what_to_do_instead(client, name):
     client.create(id=name)
     asked = client.do(name, "ask", key=f"{name}-7", context=0.5)["decision"]

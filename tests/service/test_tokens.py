@@ -54,6 +54,11 @@ def as_(secured):
         one.close()
 
 
+def test_strangers_are_turned_away_before_their_options_are_looked_at(as_):
+    assert as_("hc_wrong").get("/controllers?colour=red").status_code == 401
+    assert as_("looks").get("/controllers?colour=red").status_code == 422
+
+
 READING = ("state", "config", "decisions", "field", "alarms", "changes", "verify", "explain/r0")
 
 

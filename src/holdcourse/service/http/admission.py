@@ -1,8 +1,12 @@
-"""What is let in: requests from where they may come, senders by what their tokens allow, bodies within their limits."""
+"""What is let in: requests from where they may come, senders by what their tokens allow, bodies within their limits.
+
+An option in the address that is misspelt is refused here, too.
+"""
 
 from __future__ import annotations
 
 import base64
+import difflib
 import json
 import logging
 import re
@@ -13,9 +17,11 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from operator import itemgetter
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -288,6 +294,60 @@ MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER, MAY_OPERATE, MAY_CREATE = (
 )
 
 
+# -- its query --------------------------------------------------------------------------------------------------------
+
+# Load balancers and monitors append parameters of their own to the address of a probe, browsers and chat programs to
+# that of a page. There is nothing to choose at these addresses, so nobody is misled; and a probe that is refused would
+# take the service out of use.
+FREE = ("/healthz", "/readyz", "/", "/page/{name}", "/openapi.json")
+
+
+class Route(APIRoute):
+    """An address that refuses what it does not take after '?': an option that is misspelt must not be ignored."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request, with its query looked at first, if it has one."""
+        answer = super().get_route_handler()
+        readers = {dependency.call for dependency in self.dependant.dependencies}
+        if self.path in FREE or readers & {config_body, table_body}:  # these two look at settings in the query
+            return answer
+        taken = {param.alias: _is_list(param.field_info.annotation) for param in self.dependant.query_params}
+        place = f"{'/'.join(sorted(self.methods or ()))} {self.path}"
+        in_body = "requestBody" in (self.openapi_extra or {})
+
+        async def checked(request: Request) -> Response:
+            if request.scope["query_string"]:
+                wrong = _wrong_name(request, taken, place, in_body=in_body)
+                if wrong is not None:
+                    sender(request)  # strangers are turned away as everywhere
+                    raise HttpRefusal(422, "invalid", wrong)
+            return await answer(request)
+
+        return checked
+
+
+def _is_list(annotation: Any) -> bool:
+    return any(get_origin(kind) is list for kind in (annotation, *get_args(annotation)))
+
+
+def _wrong_name(request: Request, taken: dict[str, bool], place: str, *, in_body: bool) -> str | None:
+    """Return what is wrong with the names in a query; `taken`: which there are, and whether they may be repeated."""
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    for name, often in given.items():
+        if often > 1 and taken.get(name) is False:
+            return f"{name} is given {often} times in the address, after '?'; give it once"
+        if name in taken:
+            continue
+        shown = repr(name if len(name) < 60 else f"{name[:57]}...")
+        if not taken:
+            remedy = "send it in the body, as JSON" if in_body else "leave it out"
+            return f"{place} takes no parameters in the address, after '?', got {shown}; {remedy}"
+        close = difflib.get_close_matches(name.lower(), taken, n=1)
+        meant = f"did you mean {close[0]}? It takes" if close else "it takes"
+        return f"{shown} is not a parameter of {place}, in the address after '?'; {meant} {', '.join(taken)}"
+    return None
+
+
 # -- its body ---------------------------------------------------------------------------------------------------------
 
 
@@ -324,6 +384,9 @@ async def config_body(request: Request) -> Config:
     controllers: Controllers = request.app.state.controllers
     caller = replace(await caller_of(request), left=never)
     if kind == JSON:
+        for name in request.query_params:
+            words = f"{name[:60]!r} is given in the address, after '?'; with JSON, all settings are in the body"
+            raise HttpRefusal(422, "invalid", words)
         return await json_body(Config, MAX_LONG_BODY)(request)
     limit = MAX_TABLE if kind in TABLES else MAX_LONG_BODY
     _announced(request, limit)

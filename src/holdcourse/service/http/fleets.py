@@ -16,6 +16,7 @@ from holdcourse.service.http.admission import (
     MAX_LONG_BODY,
     MAY_CREATE,
     SMALL,
+    Route,
     TheCaller,
     TheControllers,
     TokenGiven,
@@ -27,7 +28,7 @@ from holdcourse.service.http.jobs import AS_A_JOB, Full, Prefer, verified
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.rounds import Key, reply
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 
 Name = Annotated[str, Path(alias="fleet", pattern=r"^[a-z0-9_-]{1,64}$", examples=["pumps"])]
 MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER = (

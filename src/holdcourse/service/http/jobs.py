@@ -27,6 +27,7 @@ from holdcourse.service.http.admission import (
     MAY_READ,
     SMALL,
     TABLES,
+    Route,
     TheCaller,
     TheControllers,
     TokenGiven,
@@ -57,7 +58,7 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "plan": responses.PlanAnswer,
 }
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 
 
 def job_reply(kind: type[BaseModel], data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -19,6 +19,7 @@ from holdcourse.service.http import forwarding, responses
 from holdcourse.service.http.admission import (
     MAY_CREATE,
     SMALL,
+    Route,
     TheCaller,
     TheControllers,
     TokenGiven,
@@ -27,7 +28,7 @@ from holdcourse.service.http.admission import (
 )
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 

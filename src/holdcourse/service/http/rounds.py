@@ -37,6 +37,7 @@ from holdcourse.service.http import responses
 from holdcourse.service.http.admission import (
     MAY_ASK,
     MAY_TELL,
+    Route,
     TheCaller,
     TheControllers,
     TokenGiven,
@@ -48,7 +49,7 @@ from holdcourse.service.http.errors import HttpRefusal, log_refusal, refused, tr
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 
 logger = logging.getLogger("holdcourse.service")
-router = APIRouter()
+router = APIRouter(route_class=Route)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Item = TypeVar("Item", requests.AskOf, requests.TellOf)
 Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]

@@ -26,6 +26,7 @@ from holdcourse.service.http.admission import (
     MAY_TELL,
     SMALL,
     TABLES,
+    Route,
     TheCaller,
     TheControllers,
     TokenGiven,
@@ -41,7 +42,7 @@ DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["
 WithoutArchived = Annotated[bool, Query(description="Begin the new epoch without what archived epochs have measured.")]
 WithHistory = Annotated[bool, Query(description="Whether to include the measurements that it started from.")]
 Most = Annotated[int, Query(ge=1, le=1000, description="The most that one answer contains.")]
-router = APIRouter()
+router = APIRouter(route_class=Route)
 
 LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
 
