@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from service.running import Client, served, wait_for
+from service.running import QUICK, Client, served, wait_for
 
 from holdcourse.errors import LogError
 from holdcourse.running import audit
@@ -178,8 +178,39 @@ def test_what_is_measured_keeps_its_meaning_under_another_policy(client, name):
         assert client.see(name, "config")["options"]["maximise"] is True
     client.round(name, 0.5, 3.0)
     assert client.see(name, "state")["service"] == -5.0
-    client.change(name, policy="fixed-at", options={"setting_index": 1, "maximise": False})
-    assert client.see(name, "config")["options"]["maximise"] is False
+    client.change(name, 422, policy="fixed-at", options={"setting_index": 1, "maximise": False})
+    assert client.change(name, policy="fixed-at", options={"setting_index": 1})["maximise"] is True
+
+
+@pytest.mark.parametrize("maximise", [False, True])
+@pytest.mark.parametrize("known", ["history", "told"])
+def test_measurements_keep_their_meaning(client, name, maximise, known):
+    """Sums, gains and models hold them as costs or as gains; the other way round they would mislead."""
+    past = {"history_index": [[0, 0.5, 9.0], [1, 0.5, 2.0]]} if known == "history" else {}
+    client.create(id=name, options={**QUICK["options"], "maximise": maximise}, **past)
+    if known == "told":
+        client.round(name, 0.5, 3.0)
+        client.round(name, 0.5, 4.0)
+    before = client.see(name, "state")
+    message = client.change(name, 422, options={"maximise": not maximise})["message"]
+    was, now = ("gains", "costs") if maximise else ("costs", "gains")
+    assert f"{name} has 2 measurements that counted as {was} so far" in message
+    assert f"options.maximise cannot become {str(not maximise).lower()}: they would all be learned as {now}" in message
+    assert f"GET /controllers/{name}/rounds.csv" in message
+    assert ("config?history=true" in message) == (known == "history")
+    assert client.see(name, "state") == before
+    again = client.change(name, options={"maximise": maximise}, limits={"min_dwell": 2})
+    assert (again["maximise"], again["epoch"]) == (maximise, 2)
+
+
+def test_what_is_measured_can_be_said_until_the_first_measurement(client, name):
+    client.create(id=name)
+    client.do(name, "ask", context=0.5)
+    assert client.change(name, options={"maximise": True})["maximise"]
+    client.do(name, "tell", decision="r0", measurement=3.0)
+    state = client.see(name, "state")
+    assert (state["measurements_sum"], state["service"]) == (3.0, -3.0)
+    assert "1 measurement that" in client.change(name, 422, options={"maximise": None})["message"]
 
 
 def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):

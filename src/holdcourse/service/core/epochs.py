@@ -20,7 +20,7 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence, PolicyFile
 from holdcourse.deciding.rules import Turn
 from holdcourse.deciding.trial import BASELINE, POLICY, without_trial
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.learning.history import History, best_measured
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Order
@@ -112,6 +112,7 @@ def begin_next(
     """
     settings = configuration.merged(ledger.settings, changes)
     _check_file(ledger.settings, settings)
+    _check_meaning(store, ledger, settings)
     old, new = controller.session.policy.problem, configuration.problem_of(settings)
     places = nearest_actions(old, new)
     settings = _renamed(settings, changes, places)
@@ -155,6 +156,23 @@ def _check_file(before: Settings, after: Settings) -> None:
         raise InvalidInput(
             f"the policy of {before.id} came from a file, which has its own {min(wrong)}; limits, guard and "
             "max_pending can be changed. For another policy, save one and create another controller from it"
+        )
+
+
+def _check_meaning(store: Store, ledger: Ledger, after: Settings) -> None:
+    """Raise where measurements would turn from costs to gains, or back: sums and models have them as they were told."""
+    before = ledger.settings
+    if after.maximise == before.maximise:
+        return
+    count = len(told_so_far(store, before.id, configuration.problem_of(before))) or ledger.sums.told
+    if count:
+        was, now = ("gains", "costs") if before.maximise else ("costs", "gains")
+        wanted, where = str(after.maximise).lower(), f"GET /controllers/{before.id}/rounds.csv"
+        where += f" and /controllers/{before.id}/config?history=true have" if before.history_count else " has"
+        raise InvalidInput(
+            f"{before.id} has {counted(count, 'measurement')} that counted as {was} so far, so options.maximise cannot "
+            f"become {wanted}: they would all be learned as {now}. Create another controller with options.maximise "
+            f"{wanted} and, as its history, those measurements that are {now}; {where} them"
         )
 
 
