@@ -443,6 +443,34 @@ def test_the_description_holds_examples(client):
         assert client.get(method).status_code == 404
 
 
+def test_the_description_says_what_every_field_and_parameter_is_and_what_null_means(client):
+    found = client.get("/openapi.json").json()
+
+    def said(about):
+        """As the reference shows it: what is said of the field, or of a kind of value that it may have."""
+        return next(filter(None, (part.get("description") for part in (about, *about.get("anyOf", ())))), "")
+
+    fields = {
+        f"{name}.{field}": about
+        for name, part in found["components"]["schemas"].items()
+        for field, about in part.get("properties", {}).items()
+    }
+    assert len(fields) > 500
+    assert not [field for field, about in fields.items() if not said(about).endswith(".")]
+    nullable = {field: said(about) for field, about in fields.items() if {"type": "null"} in about.get("anyOf", ())}
+    assert len(nullable) > 100
+    assert not [
+        field for field, words in nullable.items() if not re.search("null|, instead of `", words, re.IGNORECASE)
+    ]
+    parameters = {
+        f"{path}: {parameter['name']}": parameter
+        for path, operations in found["paths"].items()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+    }
+    assert not [name for name, about in parameters.items() if not about.get("description", "").endswith(".")]
+
+
 # -- units -------------------------------------------------------------------------------------------------------------
 
 HOUSE = {

@@ -54,16 +54,16 @@ class FleetGiven(PolicyGiven):
         }
     )
 
-    id: Id
+    id: Id = Field(description="Name of the fleet in addresses; it never changes.")
     count: Annotated[int, Field(ge=1, le=MAX_MEMBERS, description="How many members there are."), AS_WHOLE]
     start: Setting | None = Field(None, description="Where all members are; null: at the first setting.")
-    start_index: Action | None = None
+    start_index: Action | None = Field(None, description="Index of that setting, counted from 0, instead of `start`.")
     seed: Annotated[int, Field(ge=0, lt=2**62), AS_WHOLE] = Field(
         0, description="Seed of the first member; the next members have the numbers that follow."
     )
     policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
         None,
-        description="A policy that was saved, as base64, instead of settings, prices, policy and options.",
+        description="A policy that was saved, as base64, instead of settings, prices, policy and options; null: none.",
     )
 
 
@@ -79,7 +79,9 @@ class FleetAskGiven(Request):
         }
     )
 
-    context: Context = Field(None, description="One for all members.")
+    context: Context = Field(
+        None, description="Context of all members; null: they have none, or `contexts` or `time` says it."
+    )
     contexts: (
         Annotated[list[Number | None], Field(max_length=MAX_MEMBERS, fail_fast=True)]
         | Annotated[
@@ -87,8 +89,12 @@ class FleetAskGiven(Request):
             Field(max_length=MAX_MEMBERS, fail_fast=True),
         ]
         | None
-    ) = Field(None, description="Instead of `context`, one for each member; null for those not asked.")
-    time: Time | None = Field(None, description="Instead of a context, if contexts are times: ISO 8601 with a zone.")
+    ) = Field(None, description="Contexts, one for each member, instead of `context`; null for members not asked.")
+    time: Time | None = Field(
+        None,
+        description="Time of the round: ISO 8601 with a zone, instead of `context` if contexts are times; null: "
+        "not given.",
+    )
     mask: Members | None = None
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]

@@ -135,25 +135,42 @@ class LimitsGiven(Request):
         | Annotated[list[Step], Field(min_length=1, max_length=64)]
         | Annotated[dict[Words, Step], Field(min_length=1, max_length=16)]
         | None
-    ) = Field(None, description="Longest single move: `50`, `50 m`, one per axis, or by the name of an axis.")
-    max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = Field(
-        None, description="Most moves in any `window`."
+    ) = Field(
+        None, description="Longest single move: `50`, `50 m`, one for each axis, or by the name of an axis; null: any."
     )
-    window: Rounds | Amount | None = Field(None, description="Rounds, or a time such as `1 h`.")
+    max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = Field(
+        None, description="Largest number of moves in any `window`; null: any."
+    )
+    window: Rounds | Amount | None = Field(
+        None,
+        description="Length of the window of `max_moves`: rounds, or a time such as `1 h`; null: there is no "
+        "`max_moves`.",
+    )
     max_step_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
-        None, description="Largest movement cost of a single move."
+        None, description="Largest movement cost of a single move; null: any."
     )
     round_length: Positive | Amount | None = Field(
-        None, description="How long a round lasts, in seconds or as text; needed if a limit is given as a time."
+        None,
+        description="Length of a round, in seconds or as text such as `15 min`; needed if a limit is given as a "
+        "time. Null: not given.",
     )
 
 
 class GuardGiven(Request):
     """Go to a safe setting for a while when a measured cost is too high."""
 
-    threshold: Number = Field(description="A measured cost above this sends the machine to the safe setting.")
-    revert_to: Setting | None = None
-    revert_to_index: Action | None = Field(None, description="The safe setting by its index, instead of `revert_to`.")
+    threshold: Number = Field(
+        description="Largest measured cost, in its unit, that does not send the machine to the safe setting; if "
+        "gains are measured, the smallest gain."
+    )
+    revert_to: Setting | None = Field(
+        None,
+        description="Safe setting: its label, a number, a point, or grid values by name; null: "
+        "`revert_to_index` says it.",
+    )
+    revert_to_index: Action | None = Field(
+        None, description="Index of the safe setting, counted from 0, instead of `revert_to`."
+    )
     cool_down: Rounds | Amount = Field(
         Guard.cool_down, description="How long the machine stays there: rounds, or a time such as `6 h`."
     )
@@ -167,54 +184,121 @@ class GuardGiven(Request):
 class UnitsGiven(Request):
     """What the numbers are, for people who look at them."""
 
-    action: Words = Field("", description="Unit of the settings.")
-    measurement: Words = Field("", description="Unit of what is measured.")
+    action: Words = Field("", description="Unit of the settings, such as `m`; empty: none.")
+    measurement: Words = Field("", description="Unit of what is measured, such as `kWh`; empty: none.")
     contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
-        None, description="Unit of each number of a context."
+        None, description="Unit of each number of a context; null: none."
     )
-    cost: Words = Field("", description="Unit of sums, if it differs from that of the measurement.")
+    cost: Words = Field("", description="Unit of sums, if it differs from that of the measurement; empty: it does not.")
 
 
 class OutlierGuardGiven(Request):
     """A measurement that is off by more than this number of predicted deviations counts as if it were that far off."""
 
-    deviations: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = OutlierGuard.deviations
+    deviations: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = Field(
+        OutlierGuard.deviations, description="Number of predicted deviations."
+    )
 
 
 class Options(Request):
     """Options of the policy; which of them it takes depends on the policy. See the reference of each."""
 
-    noise_std: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
-    prior_mean: Number | Row | None = None
-    width: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
-    every: Literal["round", "episode"] | None = None
-    maximise: bool | None = Field(None, description="Measurements are gains, not costs.")
-    method: Literal["auto", "exact", "flat", "temporal"] | None = None
-    contexts: Annotated[list[Point], Field(max_length=1000)] | None = None
+    noise_std: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
+        None, description="Standard deviation of a measurement, in its unit; null: 0.1, or fitted."
+    )
+    prior_mean: Number | Row | None = Field(
+        None,
+        description="Expected cost (or gain) before any measurement: a number, or one for each setting; null: 0, "
+        "or fitted.",
+    )
+    width: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Width of the bounds, in standard deviations: how hopeful the policy is where it is "
+        "uncertain; null: the policy's default.",
+    )
+    every: Literal["round", "episode"] | None = Field(
+        None,
+        description="When measurements change the decisions: after every `round` or after every `episode`; null: "
+        "`round`.",
+    )
+    maximise: bool | None = Field(
+        None,
+        description="Whether measurements are gains, not costs; null: false. It cannot change once there are "
+        "measurements.",
+    )
+    method: Literal["auto", "exact", "flat", "temporal"] | None = Field(
+        None, description="How the model computes; null: `auto`, which chooses by what you declare and by counts."
+    )
+    contexts: Annotated[list[Point], Field(max_length=1000)] | None = Field(
+        None, description="All contexts that can occur, as lists of numbers; null: they are not listed."
+    )
     context_bounds: Annotated[
         list[Annotated[list[Number], Field(min_length=2, max_length=2)]], Field(max_length=64)
-    ] | (None) = None
-    forgetting: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    kernel: Annotated[str, Field(max_length=100_000)] | None = Field(None, description="As `Kernel.to_json` wrote it.")
-    tau: Annotated[float, Field(gt=4, le=1e6, allow_inf_nan=False)] | None = None
-    kappa: Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)] | None = None
-    tree_seed: Whole | None = None
-    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
-    context_scale: Positive | Annotated[list[Positive], Field(max_length=64)] | None = None
-    period: Positive | Annotated[list[Positive | None], Field(max_length=64)] | None = None
-    forecasts: Literal["robust", "trust", "ignore"] | None = None
-    capacity: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] | None = None
-    discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
-    time: bool | None = None
-    interval: Positive | None = None
-    setting: Setting | None = Field(None, description="Of `fixed-at`.")
-    setting_index: Action | None = None
+    ] | (
+        None
+    ) = Field(None, description="Lowest and highest value of each number of a context; null: no bounds are declared.")
+    forgetting: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Factor by which each measurement multiplies what was known before, at most 1; null: 1, "
+        "nothing fades.",
+    )
+    kernel: Annotated[str, Field(max_length=100_000)] | None = Field(
+        None, description="Covariance of the cost, as `Kernel.to_json` wrote it; null: it is fitted."
+    )
+    tau: Annotated[float, Field(gt=4, le=1e6, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Factor by which an edge of the tree weighs more than the edges below it, for `gp-md`; null: "
+        "the default.",
+    )
+    kappa: Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Eagerness of the descent, at least 1, for `gp-md`; larger values move sooner. Null: the default.",
+    )
+    tree_seed: Whole | None = Field(None, description="Seed that draws the tree, for `gp-md`; null: `seed` draws it.")
+    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        None, description="Weight of the movement cost, for `proximal-lcb`; null: 1."
+    )
+    context_scale: Positive | Annotated[list[Positive], Field(max_length=64)] | None = Field(
+        None,
+        description="Correlation length of the cost along each number of a context, in its unit; null: that of "
+        "the kernel, or a fifth of the range seen.",
+    )
+    period: Positive | Annotated[list[Positive | None], Field(max_length=64)] | None = Field(
+        None,
+        description="Period of each number of a context that is a circle, such as 24 for the hour of day; null, "
+        "also for one number: no circle.",
+    )
+    forecasts: Literal["robust", "trust", "ignore"] | None = Field(
+        None,
+        description="Use of forecasts, for `planner`: as far as past forecasts were right (`robust`), as stated "
+        "(`trust`), or not at all (`ignore`); null: `robust`.",
+    )
+    capacity: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] | None = Field(
+        None, description="Largest number of contexts that the planner distinguishes; null: 64."
+    )
+    discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = Field(
+        None, description="Weight of each further round in the plan, below 1; null: 0.97."
+    )
+    time: bool | None = Field(None, description="Whether contexts are times, for `recommended`; null: false.")
+    interval: Positive | None = Field(
+        None, description="Time between two rounds, in the unit of the context, if contexts are times; null: 1."
+    )
+    setting: Setting | None = Field(
+        None,
+        description="Setting that `fixed-at` runs: its label, a number, a point, or grid values by name; null: "
+        "given by index, or not needed.",
+    )
+    setting_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `setting`."
+    )
     baseline: Setting | None = Field(
         None,
         description="What would happen without it: a fixed setting, or `history` for the best fixed setting of the "
         "history; null: staying where it begins.",
     )
-    baseline_index: Action | None = None
+    baseline_index: Action | None = Field(
+        None, description="Index of the baseline, counted from 0, instead of `baseline`."
+    )
     at_most: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | Literal["none"] | None = Field(
         None,
         description="Share of the baseline's bill by which the bill, movement included, may exceed it; null: 0.02; "
@@ -223,7 +307,9 @@ class Options(Request):
     budget: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
         None, description="What may be spent in advance; null: the share of a few hundred rounds."
     )
-    guard: OutlierGuardGiven | None = None
+    guard: OutlierGuardGiven | None = Field(
+        None, description="Guard against measurements far from what the model expects; null: the policy's default."
+    )
 
 
 class TrialGiven(Request):
@@ -238,10 +324,18 @@ class TrialGiven(Request):
         1.0,
         description="Share of the other arm's rounds from which an arm learns; a trial's plan says which is best.",
     )
-    baseline: Setting | None = Field(None, description="A fixed setting.")
-    baseline_index: Action | None = None
-    baseline_policy: PolicyName | None = Field(None, description="Another policy, with default options.")
-    operators: bool = Field(False, description="People run the machine in these blocks, and tell `applied`.")
+    baseline: Setting | None = Field(
+        None, description="Fixed setting to compare with; null: another baseline, or the default."
+    )
+    baseline_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `baseline`."
+    )
+    baseline_policy: PolicyName | None = Field(
+        None, description="Name of another policy to compare with, which gets its default options; null: none."
+    )
+    operators: bool = Field(
+        False, description="Whether people run the machine in the baseline's blocks, and tell `applied`."
+    )
 
     @model_validator(mode="after")
     def _check_baseline(self) -> TrialGiven:
@@ -273,10 +367,12 @@ class PlanGiven(Request):
         None, description="How long a round lasts; null: as `round_length` among the limits says."
     )
     blocks: Annotated[list[Rounds], Field(min_length=1, max_length=20)] | None = Field(
-        None, description="Block lengths to compare, in rounds."
+        None, description="Block lengths to compare, in rounds; null: lengths from 2 on."
     )
     baseline: Setting | None = Field(None, description="Setting to compare with; null: the one that ran most often.")
-    baseline_index: Action | None = None
+    baseline_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `baseline`."
+    )
     rehearsals: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
         1,
         description="How often the trial itself is run, to see what learning from each other's blocks changes, and "
@@ -290,16 +386,22 @@ class KnobGiven(Request):
     values: Annotated[
         list[Exact | StrictBool | Annotated[str, Field(max_length=60)]], Field(min_length=1, max_length=MAX_ACTIONS)
     ] = Field(description="Numbers, or names: text, true and false.")
-    per_unit: Positive | Amount | None = Field(None, description="What a change by one unit costs.")
+    per_unit: Positive | Amount | None = Field(
+        None, description="Cost of a change by one unit: a number, or a price as text; null: given in another way."
+    )
     per_step: Positive | Amount | Annotated[list[Positive], Field(max_length=MAX_ACTIONS)] | None = Field(
-        None, description="What a change to the next value costs, or a list of what each of these steps costs."
+        None,
+        description="Cost of a change to the next value, or a list with the cost of each of these steps; null: "
+        "given in another way.",
     )
     change: (
         Positive
         | Amount
         | Annotated[list[Annotated[list[Number], Field(max_length=60)]], Field(min_length=1, max_length=60)]
         | None
-    ) = Field(None, description="What any change costs, or a matrix of what each one costs.")
+    ) = Field(
+        None, description="Cost of any change, or a matrix with the cost of each change; null: given in another way."
+    )
     together: Words = Field(
         "", description="Knobs with the same word are changed together, and only the most expensive change is paid."
     )
@@ -348,7 +450,7 @@ class PolicyGiven(Request):
         UnitsGiven.model_validate({}), description="Units of settings, measurements and contexts."
     )
     context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
-        None, description="Names of the numbers of a context."
+        None, description="Names of the numbers of a context; null: they have none."
     )
 
 
@@ -373,7 +475,9 @@ class SettingsGiven(PolicyGiven):
         None,
         description="Setting to run while a decision is stale, in modes advise and act; null: it stays where it is.",
     )
-    fallback_index: Action | None = None
+    fallback_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `fallback`."
+    )
     trial: TrialGiven | None = Field(None, description="A trial that measures the gain; null: none.")
     zone: Zone = Field("", description="The plant's time zone, for the page and for exports; empty: UTC.")
 
@@ -382,17 +486,35 @@ class ReadingsOptions(Request):
     """How a plant's table is written, where that is left open: as in `holdcourse backtest --log`."""
 
     time: Words | None = Field(
-        None, description="Column of the time, or of date and time of day: two names and a comma."
+        None,
+        description="Column of the time, or columns of date and time of day: two names and a comma; null: the "
+        "rows are in order of time.",
     )
-    timezone: Words | None = Field(None, description="Time zone of times without one: `Europe/Oslo`, `+01:00`.")
-    time_format: Words | None = Field(None, examples=["%d/%m/%Y %H:%M"])
-    separator: Words | None = None
-    decimal: Words | None = Field(None, description="Decimal sign: `point` or `comma`.")
-    thousands: Words | None = None
-    encoding: Words | None = None
-    header_line: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
-    sheet: Words | None = Field(None, description="Sheet of an Excel file.")
-    missing: Words | None = Field(None, description="What else stands for a missing number, such as `-9999`.")
+    timezone: Words | None = Field(
+        None, description="Time zone of times without one: `Europe/Oslo`, `+01:00`; null: not needed."
+    )
+    time_format: Words | None = Field(
+        None, examples=["%d/%m/%Y %H:%M"], description="Format of the times; null: it is found."
+    )
+    separator: Words | None = Field(
+        None,
+        description="Separator of cells: one sign, or `comma`, `semicolon`, `tab`, `bar` or `space`; null: it is "
+        "found.",
+    )
+    decimal: Words | None = Field(None, description="Decimal sign: `point` or `comma`; null: it is found.")
+    thousands: Words | None = Field(
+        None, description="Separator of thousands: `comma`, `point`, `space` or `apostrophe`; null: it is found."
+    )
+    encoding: Words | None = Field(
+        None, description="Encoding of the text, such as `utf-8` or `cp1252`; null: it is found."
+    )
+    header_line: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = Field(
+        None, description="Line with the names of the columns, counted from 1; null: it is found."
+    )
+    sheet: Words | None = Field(None, description="Sheet of an Excel file; null: it has only one.")
+    missing: Words | None = Field(
+        None, description="Other texts that stand for a missing number, such as `-9999`; null: none."
+    )
 
 
 class ReadingsGiven(ReadingsOptions):
@@ -401,7 +523,7 @@ class ReadingsGiven(ReadingsOptions):
     file: Annotated[str, Field(max_length=MAX_TABLE * 4 // 3 + 4)] = Field(
         description="The file as base64: CSV, Excel or Parquet."
     )
-    file_name: Words = "readings"
+    file_name: Words = Field("readings", description="Name of the file, for messages.")
     action: Words = Field(description="Column of the setting that ran.")
     cost: Words = Field(description="Column of what was measured.")
     context: Annotated[str, Field(max_length=2000)] = Field(
@@ -409,10 +531,16 @@ class ReadingsGiven(ReadingsOptions):
         examples=["load, outdoor, hour, load@-1"],
     )
     bins: Annotated[int, Field(ge=2, le=60), AS_WHOLE] | None = Field(
-        None, description="Round settings that vary continuously to this number of values."
+        None,
+        description="Number of values to which settings that vary continuously are rounded; null: they are taken "
+        "as they are.",
     )
-    named: bool = Field(False, description="Settings are names, even if they look like numbers.")
-    duplicates: Literal["refuse", "first", "last", "keep"] = "refuse"
+    named: bool = Field(False, description="Whether settings are names, even if they look like numbers.")
+    duplicates: Literal["refuse", "first", "last", "keep"] = Field(
+        "refuse",
+        description="What to do with different rows of the same time: refuse them, or keep the first, the last, "
+        "or all.",
+    )
 
 
 class Config(SettingsGiven):
@@ -441,14 +569,14 @@ class Config(SettingsGiven):
 
     id: Id = Field(description="Name of the controller in addresses; it never changes.")
     start: Setting | None = Field(None, description="Where the machine is; null: at the first setting.")
-    start_index: Action | None = None
+    start_index: Action | None = Field(None, description="Index of that setting, counted from 0, instead of `start`.")
     seed: Annotated[int, Field(ge=0, lt=2**63, description="Seed of every random number."), AS_WHOLE] = 0
     mode: Mode = Field("act", description="Who moves the machine: see the modes of a controller.")
     history: Annotated[list[tuple[Setting, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
-        None, description="Past measurements: [setting, context, measurement]."
+        None, description="Past measurements, oldest first: [setting, context, measurement]; null: none."
     )
     history_index: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
-        None, description="Past measurements by the index of the setting, instead of `history`."
+        None, description="Past measurements by the index of the setting, instead of `history`; null: none."
     )
     readings: ReadingsGiven | None = Field(
         None,
@@ -458,7 +586,7 @@ class Config(SettingsGiven):
     policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
         None,
         description="A policy that was saved, as base64. It says which actions there are, what moving costs, how it "
-        "decides and what it has learned: leave these out. Limits and units are its own unless given.",
+        "decides and what it has learned: leave these out. Limits and units are its own unless given. Null: none.",
     )
 
     @model_validator(mode="after")
@@ -511,7 +639,9 @@ class ProfileForecast(Request):
         description="m/s, one row for each time; null if there is no forecast."
     )
     std: Number | Annotated[list[Number], Field(max_length=MAX_FORECAST)] | None = Field(
-        None, description="Standard deviation that the forecaster states, m/s: one number, or one for each time."
+        None,
+        description="Standard deviation that the forecaster states, in m/s: one number, or one for each time; "
+        "null: none is stated.",
     )
 
 
@@ -529,7 +659,11 @@ class AskGiven(Request):
     )
 
     context: Context = Field(None, description="What is known before the decision, as numbers; null: nothing is.")
-    time: Time | None = Field(None, description="Instead of a context, if contexts are times: ISO 8601 with a zone.")
+    time: Time | None = Field(
+        None,
+        description="Time of the round: ISO 8601 with a zone, instead of `context` if contexts are times; null: "
+        "not given.",
+    )
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
         | Annotated[list[Setting], Field(max_length=MAX_ACTIONS)]
@@ -540,12 +674,20 @@ class AskGiven(Request):
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
         | None,
         BeforeValidator(_check_length),
-    ] = Field(None, description="Contexts of the next rounds, as far as they are known.")
-    profiles: ProfileForecast | None = Field(None, description="Instead of `forecast`, for the wind policy.")
-    within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
+    ] = Field(None, description="Contexts of the next rounds, as far as they are known; null: none is.")
+    profiles: ProfileForecast | None = Field(
+        None, description="Forecast of profiles, instead of `forecast`, for the wind policy; null: none."
     )
-    round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
+    within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
+        None,
+        description="Lowest and highest setting that may be chosen now, such as the limits of the airspace; null: "
+        "no limit.",
+    )
+    round: Whole | None = Field(
+        None,
+        description="Number of the round that is meant; asking it again gives the same answer. Null: the round "
+        "that waits for its measurement, or else the next one.",
+    )
 
     @model_validator(mode="after")
     def _check_once(self) -> AskGiven:
@@ -561,15 +703,22 @@ class TellGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
 
     decision: DecisionId
-    measurement: Number | None = Field(None, description="May be left out if a profile contains it.")
+    measurement: Number | None = Field(None, description="What was measured; null, or left out: a profile contains it.")
     profile: Profile | None = Field(
-        None, description="What was measured at other heights at the same time, for the wind policy."
+        None, description="What was measured at several heights at the same time, for the wind policy; null: nothing."
     )
-    applied: Setting | None = None
-    applied_index: Action | None = None
+    applied: Setting | None = Field(
+        None,
+        description="Setting that really ran; null: the one that was answered, or the fallback while the "
+        "measurement was late.",
+    )
+    applied_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `applied`."
+    )
     epoch: Epoch = None
     reference: Number | None = Field(
-        None, description="A signal that varies with the measurement and that no decision affects; for trials."
+        None,
+        description="Signal that varies with the measurement and that no decision affects, for trials; null: none.",
     )
 
     @model_validator(mode="after")
@@ -585,35 +734,56 @@ class Skip(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12"}]})
 
     decision: DecisionId
-    applied: Setting | None = None
-    applied_index: Action | None = None
+    applied: Setting | None = Field(
+        None,
+        description="Setting that really ran; null: the one that was answered, or the fallback while the "
+        "measurement was late.",
+    )
+    applied_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `applied`."
+    )
     epoch: Epoch = None
 
 
 Key: TypeAlias = Annotated[
     str | None,
-    Field(pattern=r"^[!-~]{1,200}$", description="As the header `Idempotency-Key` of a single request."),
+    Field(
+        pattern=r"^[!-~]{1,200}$", description="Key, as the header `Idempotency-Key` of a single request; null: none."
+    ),
 ]
 
 
 class AskOf(AskGiven):
     """A question to one controller among several."""
 
-    controller: Id
+    controller: Id = Field(description="Id of the controller.")
     key: Key = None
 
 
 class TellOf(Request):
     """What was measured on one controller among several; no measurement and no profile: nothing was."""
 
-    controller: Id
+    controller: Id = Field(description="Id of the controller.")
     decision: DecisionId
-    measurement: Number | None = None
-    profile: Profile | None = None
-    applied: Setting | None = None
-    applied_index: Action | None = None
+    measurement: Number | None = Field(
+        None, description="What was measured; null: nothing was, or a profile contains it."
+    )
+    profile: Profile | None = Field(
+        None, description="What was measured at several heights at the same time, for the wind policy; null: nothing."
+    )
+    applied: Setting | None = Field(
+        None,
+        description="Setting that really ran; null: the one that was answered, or the fallback while the "
+        "measurement was late.",
+    )
+    applied_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `applied`."
+    )
     epoch: Epoch = None
-    reference: Number | None = None
+    reference: Number | None = Field(
+        None,
+        description="Signal that varies with the measurement and that no decision affects, for trials; null: none.",
+    )
     key: Key = None
 
 
@@ -626,7 +796,9 @@ class AsksGiven(Request):
         }
     )
 
-    asks: Annotated[list[AskOf], Field(min_length=1, max_length=MAX_AT_ONCE)]
+    asks: Annotated[list[AskOf], Field(min_length=1, max_length=MAX_AT_ONCE)] = Field(
+        description="Questions; each is answered on its own."
+    )
 
 
 class TellsGiven(Request):
@@ -638,7 +810,9 @@ class TellsGiven(Request):
         }
     )
 
-    tells: Annotated[list[TellOf], Field(min_length=1, max_length=MAX_AT_ONCE)]
+    tells: Annotated[list[TellOf], Field(min_length=1, max_length=MAX_AT_ONCE)] = Field(
+        description="Measurements; each is taken in on its own."
+    )
 
 
 class Retraction(Request):
@@ -659,8 +833,14 @@ class OverrideGiven(Request):
         json_schema_extra={"examples": [{"setting": 100.0, "reason": "inspection"}, {"setting": None}]}
     )
 
-    setting: Setting | None = None
-    setting_index: Action | None = None
+    setting: Setting | None = Field(
+        None,
+        description="Setting at which to hold the machine: its label, a number, a point, or grid values by name; "
+        "null: the policy gets control back.",
+    )
+    setting_index: Action | None = Field(
+        None, description="Index of that setting, counted from 0, instead of `setting`."
+    )
     reason: Reason = Field("", description="Why, in words; it is recorded.")
     force: Force = False
 
@@ -679,7 +859,7 @@ class ModeChange(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"mode": "advise", "reason": "first week"}]})
 
-    mode: Mode
+    mode: Mode = Field(description="Who moves the machine from now on: see the modes of a controller.")
     reason: Reason = Field("", description="Why, in words; it is recorded.")
 
 
@@ -692,7 +872,7 @@ class Acknowledgement(Request):
         }
     )
 
-    remark: Reason = ""
+    remark: Reason = Field("", description="What you say of it, which is recorded; may be empty.")
     at: Annotated[str, Field(max_length=40)] | None = Field(
         None, description="When the alarm was raised; null: the alarm that is open now."
     )
@@ -711,8 +891,12 @@ class EpisodeGiven(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"start": 100.0}]})
 
-    start: Setting | None = None
-    start_index: Action | None = None
+    start: Setting | None = Field(
+        None,
+        description="Setting at which the next episode begins: its label, a number, a point, or grid values by "
+        "name; null: `start_index` says it.",
+    )
+    start_index: Action | None = Field(None, description="Index of that setting, counted from 0, instead of `start`.")
     force: Force = False
     reason: Reason = Field("", description="Why it is forced; recorded only then.")
 
@@ -749,6 +933,10 @@ class SilenceGiven(Request):
     )
 
     until: str = Field(max_length=40, description="A time with its zone.")
-    controller: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,64}$")
-    kind: str | None = Field(None, pattern=r"^[a-z_]{1,40}$")
-    reason: Reason = ""
+    controller: str | None = Field(
+        None, pattern=r"^[a-z0-9_-]{1,64}$", description="Id of the controller, or fleet; null: all."
+    )
+    kind: str | None = Field(
+        None, pattern=r"^[a-z_]{1,40}$", description="Kind of alarm, such as `silent`; null: all kinds."
+    )
+    reason: Reason = Field("", description="Why, in words; may be empty.")

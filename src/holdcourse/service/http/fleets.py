@@ -30,7 +30,9 @@ from holdcourse.service.http.rounds import Key, reply
 
 router = APIRouter(route_class=Route)
 
-Name = Annotated[str, Path(alias="fleet", pattern=r"^[a-z0-9_-]{1,64}$", examples=["pumps"])]
+Name = Annotated[
+    str, Path(alias="fleet", pattern=r"^[a-z0-9_-]{1,64}$", examples=["pumps"], description="Id of the fleet.")
+]
 MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER = (
     Depends(needs_scope(scope, on="fleet")) for scope in ("read", "ask", "tell", "admin")
 )

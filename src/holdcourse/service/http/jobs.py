@@ -39,7 +39,9 @@ from holdcourse.service.http.errors import translated
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.rounds import Id, Key, reply
 
-JobId = Annotated[str, Path(alias="job", pattern=r"^j[0-9a-f]{12}$", examples=["j0123456789ab"])]
+JobId = Annotated[
+    str, Path(alias="job", pattern=r"^j[0-9a-f]{12}$", examples=["j0123456789ab"], description="Id of the job.")
+]
 Prefer = Annotated[
     str,
     Header(

@@ -98,7 +98,10 @@ async def silence(
 @_changing(router.delete, "silences/{silence}", "look")
 async def end_silence(
     request: Request,
-    name: Annotated[str, Path(alias="silence", pattern=r"^[0-9a-f]{12}$", examples=["1f3a9c2e77aa"])],
+    name: Annotated[
+        str,
+        Path(alias="silence", pattern=r"^[0-9a-f]{12}$", examples=["1f3a9c2e77aa"], description="Id of the silence."),
+    ],
     controllers: TheControllers,
     token: TokenGiven,
     by: TheCaller,

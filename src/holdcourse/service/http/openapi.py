@@ -50,9 +50,9 @@ MEANINGS = {
     507: "The disk is full; nothing was changed.",
 }
 EXPECTED = {
-    "metrics": (401, 403),
+    "metrics": (401, 403, 422),
     "stream": (401, 403, 404, 422),
-    "list": (401, 403),
+    "list": (401, 403, 422),
     "newest": (401, 403, 422),
     "look": (401, 403, 404, 422, 503),
     "verify": (401, 403, 404, 409, 422, 429, 503),

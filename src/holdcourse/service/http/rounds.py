@@ -52,7 +52,9 @@ logger = logging.getLogger("holdcourse.service")
 router = APIRouter(route_class=Route)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Item = TypeVar("Item", requests.AskOf, requests.TellOf)
-Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
+Id = Annotated[
+    str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"], description="Id of the controller.")
+]
 KEY_PATTERN = r"^[!-~]{1,200}$"
 Key = Annotated[
     str | None,

@@ -38,7 +38,9 @@ from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.rounds import Id, Key, reply, write_route
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+DecisionId = Annotated[
+    str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"], description="Id of the decision.")
+]
 WithoutArchived = Annotated[bool, Query(description="Begin the new epoch without what archived epochs have measured.")]
 WithHistory = Annotated[bool, Query(description="Whether to include the measurements that it started from.")]
 Most = Annotated[int, Query(ge=1, le=1000, description="The most that one answer contains.")]
@@ -183,7 +185,7 @@ async def episode(
 )
 async def acknowledge(
     name: Id,
-    kind: Annotated[str, Path(pattern=r"^[a-z_]{1,40}$", examples=["silent"])],
+    kind: Annotated[str, Path(pattern=r"^[a-z_]{1,40}$", examples=["silent"], description="Kind of the alarm.")],
     controllers: TheControllers,
     by: TheCaller,
     body: Annotated[requests.Acknowledgement, Depends(json_body(requests.Acknowledgement, SMALL))],
