@@ -30,6 +30,7 @@ LOOKED_AT = 200  # mistakes; a body may hold a million of them
 KIND = re.compile(r"constrained-\w+|\w+Given|bool|(list|dict|tuple|literal|nullable|function-\w+)\[.*", re.DOTALL)
 SINGLE = {"float": ("a number", "numbers"), "int": ("a whole number", "whole numbers"), "str": ("a text", "texts")}
 SINGLE |= {"bool": ("true or false", "true or false"), "Given": ("an object", "objects")}
+WRITTEN = {"None": "null", "True": "true", "False": "false"}  # as JSON has them
 OF_KIND = ("_type", "literal_error")  # ends of the types of mistakes that say: another kind of value
 WORDING = (
     (r"^Field required$", "is missing"),
@@ -40,11 +41,13 @@ WORDING = (
     (r"^must match pattern '\^\[a-z0-9_-\]\{1,64\}\$'$", "must be 1 to 64 small letters, digits, - or _"),
     (r"^must match pattern '\^r\(0\|.*'$", "must be the id of a decision, such as r12"),
     (r"^must match pattern '\^j\[0-9a-f\].*'$", "must be the id of a job, as GET /jobs lists them"),
+    (r"^must match pattern '\^\[0-9a-f\]\{12\}\$'$", "must be the id of a silence, as GET /notifications lists them"),
+    (r"^must match pattern '\^\[a-z_\]\{1,40\}\$'$", "must be a kind of alarm, such as silent"),
     (r"^must match pattern '\^\[!-~\]\{1,200\}\$'$", "must be 1 to 200 letters, digits or signs without spaces"),
     (r"^Invalid JSON: EOF while parsing a value at line 1 column 0$", "is empty; send a JSON object"),
     (r"^Invalid JSON: ", "is not valid JSON: "),
     (r" after validation, not \d+$", ""),
-    (r", unable to parse string as an? \w+$", ""),
+    (r", unable to parse string as an? \w+$|, unable to interpret input$", ""),
     (r"\b10{30}\b", "1e30"),
     (r"\ba valid (number|string)\b", r"a \1"),
     (r"\ba valid integer\b", "a whole number"),
@@ -196,7 +199,7 @@ def _name(place: Place) -> str:
 def _got(found: Mapping[str, Any]) -> str:
     if found["type"] in (MISSING, OURS):  # ours name the value themselves
         return ""
-    given = "null" if found.get("input") is None else repr(found["input"])
+    given = WRITTEN.get(repr(found.get("input")), repr(found.get("input")))
     return f", got {given if len(given) < 60 else given[:57] + '...'}"
 
 

@@ -263,7 +263,7 @@ def test_without_a_file_nobody_is_told_and_it_says_so(client):
     assert client.get("/notifications").json() == {"targets": [], "silences": []}
     answer = client.post("/notifications/test")
     assert answer.status_code == 422
-    assert "a file that says who does (notify=)" in answer.json()["error"]["message"]
+    assert "a file that says who does: holdcourse serve --notify FILE" in answer.json()["error"]["message"]
 
 
 # -- what is said when -------------------------------------------------------------------------------------------------

@@ -315,6 +315,80 @@ def test_what_is_not_there(ready):
     assert wrong.json()["error"]["message"].startswith("there is no DELETE /controllers, only GET, POST;")
 
 
+@pytest.mark.parametrize(
+    ("method", "address", "meant"),
+    [
+        ("GET", "/controllers/", "GET /controllers"),
+        ("GET", "//controllers", "GET /controllers"),
+        ("GET", "/controllers/there/state/", "GET /controllers/there/state"),
+        ("GET", "/controllers//there/decision", "GET /controllers/there/decisions"),
+        ("GET", "/Controller/there/state", "GET /controllers/there/state"),
+        ("GET", "/controllers/there", "GET /controllers/there/state"),
+        ("GET", "/fleet/pumps", "GET /fleets/pumps"),
+        ("GET", "/health", "GET /healthz"),
+        ("POST", "/controllers/there/tel", "POST /controllers/there/tell"),
+        ("PATCH", "/controllers/there/", "PATCH /controllers/there"),
+        ("DELETE", "/controllers", ""),
+        ("GET", "/controllers/there/colour", ""),
+        ("GET", f"/controllers/{'a' * 64}/colour", ""),
+        ("GET", f"/{'a' * 300}", ""),
+    ],
+)
+def test_an_address_that_is_not_there_says_which_may_be_meant(ready, method, address, meant):
+    response = ready.request(method, f"{str(ready.base_url).rstrip('/')}{address}")
+    assert response.status_code in (404, 405)
+    message = response.json()["error"]["message"]
+    assert (f"; did you mean {meant}? The addresses are in /openapi.json" in message) == bool(meant)
+    assert ("did you mean" in message) == bool(meant)
+    assert len(message) < 300
+
+
+def test_probes_may_be_sent_as_head(ready):
+    for address in ("/healthz", "/readyz", "/"):
+        response = ready.head(address)
+        assert (response.status_code, response.content) == (200, b"")
+    assert ready.head("/controllers").status_code == 405
+
+
+def test_what_is_refused_says_what_to_do_instead(ready):
+    def message(response, status=422):
+        assert response.status_code == status, response.text
+        return response.json()["error"]["message"]
+
+    assert ready.change("there", 422, mode="act")["message"].endswith("; the mode is set with POST .../mode")
+    assert "create another one" in ready.change("there", 422, history=[])["message"]
+    unsure = message(ready.get("/controllers/there/config?history=maybe"))
+    assert unsure.startswith("history must be true or false, got 'maybe'")
+    assert ready.do("there", "ask", 422, context=True)["message"].endswith("got true")
+    assert ready.do("there", "ask", 422, time="2026-03-01T07:00Z")["message"] == (
+        "the contexts of there are not times; give the conditions as context, not time"
+    )
+    unsent = message(ready.post("/controllers/there/ask"), 415)
+    assert unsent == "the body must be sent with Content-Type: application/json, not without one"
+    for address, kind in (("/readings", "text/csv"), ("/controllers?id=new", "application/zip")):
+        assert message(ready.post(address, headers={"Content-Type": kind})).startswith("the body is empty; send the")
+    silence = message(ready.delete("/notifications/silences/1"))
+    assert silence == "silence must be the id of a silence, as GET /notifications lists them, got '1'"
+    keys = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    twice = message(ready.post("/controllers/there/skip", json={"decision": "r0"}, headers=keys))
+    assert twice == "Idempotency-Key is given 2 times in the headers; give it once"
+    assert ready.see("there", "state")["round"] == 0
+
+
+def test_a_question_that_allows_nothing_is_another_question(client, name):
+    client.create(id=name)
+    client.do(name, "ask", context=0.5)
+    message = client.do(name, "ask", 409, context=0.5, round=0, allowed=[])["message"]
+    assert message.startswith("round 0 was asked with allowed all settings, and now with allowed no setting; tell or")
+
+
+def test_a_body_may_begin_as_editors_of_windows_write_it(client, name):
+    client.create(id=name)
+    content = b'\xef\xbb\xbf{"context": 0.5}'
+    response = client.post(f"/controllers/{name}/ask", content=content, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["decision"]) == (200, "r0")
+
+
 def test_queries_and_paths_are_checked(ready):
     assert "limit" in ready.see("there", "decisions", limit=0, status=422)["message"]
     assert "after" in ready.see("there", "decisions", after="x", status=422)["message"]

@@ -78,10 +78,12 @@ def _with_settings(problem: Problem, question: Mapping[str, Any]) -> dict[str, A
     """A question with its allowed settings as people call them, not by their indices."""
     if isinstance(problem, Knobs):  # there they are entries of groups
         return dict(question)
-    names = [problem.text(action) for action in question.get("allowed") or ()]
+    if question.get("allowed") is None:
+        return {**question, "allowed": "all settings"}
+    names = [problem.text(action) for action in question["allowed"]]
     if len(names) > MOST_NAMED:
         return {**question, "allowed": f"{len(names)} settings from {names[0]} to {names[-1]}"}
-    return {**question, "allowed": ", ".join(names) or "all settings"}
+    return {**question, "allowed": ", ".join(names) or "no setting"}
 
 
 def told_once(decision: str, then: str, now: str, *, is_measured: bool) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
@@ -122,6 +123,8 @@ else:
 
 class Request(BaseModel):
     """Base of all requests: a field that is not known is an error."""
+
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {}  # what to do instead of giving a field that there is not
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -601,6 +604,15 @@ class Changes(SettingsGiven):
     """A part of the settings; what is left out stays as it is. Actions, movement costs, limits or policy begin a new
     epoch.
     """  # noqa: D205 - one sentence and a half
+
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "mode": "the mode is set with POST .../mode",
+        "override": "an override is set with POST .../override",
+        "start": "the machine is moved with POST .../override, and an episode begins with POST .../episode",
+        "id": "the id of a controller never changes; the name that people see is name",
+        "seed": "the seed never changes; create another controller",
+        "history": "past measurements are given when a controller is created; create another one",
+    }
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}, "reason": "a new gearbox"}]})
 

@@ -10,6 +10,7 @@ import difflib
 import json
 import logging
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack, suppress
@@ -33,6 +34,7 @@ from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.readings import FIELDS, look
 from holdcourse.service.core.refusals import ClientLeft
 from holdcourse.service.core.requests import MAX_TABLE, Config
+from holdcourse.service.core.requests import Request as RequestBody
 from holdcourse.service.core.tokens import ANYBODY, EVERYTHING, Keyring, Token
 from holdcourse.service.core.tokens import Scope as TokenScope
 from holdcourse.service.http.errors import HttpRefusal, error_response, log_refusal
@@ -64,6 +66,7 @@ MAX_DEPTH = 32
 MAX_PARTS = 5000  # lists, objects and names in a body that is not long; more would take long to look through
 SMALL = 2**16  # bytes; more are checked beside the event loop
 JSON = "application/json"
+KEY_HEADER = "Idempotency-Key"
 TABLES = (  # of readings; their first bytes say what they are
     "text/csv",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -314,13 +317,15 @@ class Route(APIRoute):
         taken = {param.alias: _is_list(param.field_info.annotation) for param in self.dependant.query_params}
         place = f"{'/'.join(sorted(self.methods or ()))} {self.path}"
         in_body = "requestBody" in (self.openapi_extra or {})
+        keyed = any(param.alias == KEY_HEADER for param in self.dependant.header_params)
 
         async def checked(request: Request) -> Response:
-            if request.scope["query_string"]:
-                wrong = _wrong_name(request, taken, place, in_body=in_body)
-                if wrong is not None:
-                    sender(request)  # strangers are turned away as everywhere
-                    raise HttpRefusal(422, "invalid", wrong)
+            wrong = _wrong_name(request, taken, place, in_body=in_body) if request.scope["query_string"] else None
+            if keyed and len(keys := request.headers.getlist(KEY_HEADER)) > 1:
+                wrong = f"{KEY_HEADER} is given {len(keys)} times in the headers; give it once"
+            if wrong is not None:
+                sender(request)  # strangers are turned away as everywhere
+                raise HttpRefusal(422, "invalid", wrong)
             return await answer(request)
 
         return checked
@@ -357,9 +362,7 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
     async def read(request: Request) -> Body:
         kind = _kind(request)
         if kind != JSON:
-            raise HttpRefusal(
-                415, "not_json", f"the body must be sent with Content-Type: {JSON}, not {kind or 'nothing'!r}"
-            )
+            raise HttpRefusal(415, "not_json", f"the body must be sent with Content-Type: {JSON}, not {_shown(kind)}")
         announced = _announced(request, limit)
         if announced is not None and announced <= SMALL:
             return parsed(model, await _content(request, limit), limit)
@@ -378,7 +381,7 @@ async def config_body(request: Request) -> Config:
     if kind not in (JSON, *FILES, *TABLES):
         words = (
             f"send JSON as Content-Type: {JSON}, a policy's file as {FILES[0]}, or readings as {TABLES[0]}, not "
-            f"{kind or 'nothing'!r}"
+            f"{_shown(kind)}"
         )
         raise HttpRefusal(415, "not_json", words)
     controllers: Controllers = request.app.state.controllers
@@ -392,7 +395,7 @@ async def config_body(request: Request) -> Config:
     _announced(request, limit)
     make = _with_table if kind in TABLES else _with_file
     async with controllers.long_bodies.place(caller):
-        content = await _content(request, limit)
+        content = await _file(request, limit)
         return await controllers.parse(partial(make, _query(request), content))
 
 
@@ -400,13 +403,13 @@ async def table_body(request: Request) -> dict[str, Any]:
     """Return what a plant's table holds, and what its query says about it."""
     kind = _kind(request)
     if kind not in TABLES:
-        words = f"send the table as Content-Type: {TABLES[0]}, or that of Excel or Parquet, not {kind or 'nothing'!r}"
+        words = f"send the table as Content-Type: {TABLES[0]}, or that of Excel or Parquet, not {_shown(kind)}"
         raise HttpRefusal(415, "not_json", words)
     _announced(request, MAX_TABLE)
     controllers: Controllers = request.app.state.controllers
     caller = replace(await caller_of(request), left=never)
     async with controllers.long_bodies.place(caller):
-        content = await _content(request, MAX_TABLE)
+        content = await _file(request, MAX_TABLE)
         return await controllers.parse(partial(look, content, _typed(_query(request))))
 
 
@@ -458,6 +461,10 @@ def _kind(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def _shown(kind: str) -> str:
+    return repr(kind) if kind else "without one"
+
+
 def _announced(request: Request, limit: int) -> int | None:
     """Return how many bytes will come; None where that is not said beforehand."""
     if "transfer-encoding" in request.headers:
@@ -481,6 +488,16 @@ async def _content(request: Request, limit: int) -> bytes:
     return bytes(content)
 
 
+async def _file(request: Request, limit: int) -> bytes:
+    """Read a body that is a file."""
+    content = await _content(request, limit)
+    if not content:
+        raise HttpRefusal(
+            422, "invalid", "the body is empty; send the content of the file, as curl does with --data-binary @FILE"
+        )
+    return content
+
+
 def _too_long(limit: int) -> HttpRefusal:
     most = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit // 2**10} KiB"
     return HttpRefusal(413, "too_large", f"the body is longer than {most}, the most that is accepted here")
@@ -488,9 +505,10 @@ def _too_long(limit: int) -> HttpRefusal:
 
 def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Body:
     """Read the body as a model; every mistake is named with its place."""
-    found = parts(content) if limit <= MAX_BODY else 0
-    if found > MAX_PARTS:
-        words = f"the body contains {found} lists, objects and names, but at most {MAX_PARTS} are accepted here"
+    content = content.removeprefix(BOM_UTF8)  # editors and shells of Windows begin a file with it
+    many = parts(content) if limit <= MAX_BODY else 0
+    if many > MAX_PARTS:
+        words = f"the body contains {many} lists, objects and names, but at most {MAX_PARTS} are accepted here"
         raise HttpRefusal(422, "too_many", words)
     if depth(content) > MAX_DEPTH:
         raise HttpRefusal(
@@ -499,8 +517,10 @@ def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Bod
     try:
         return model.model_validate_json(content, strict=True)
     except ValidationError as error:
-        words = all_in_words(error.errors(include_url=False, include_context=False), keys_of(model))
-        raise HttpRefusal(422, "invalid", words) from None
+        found = error.errors(include_url=False, include_context=False)
+        elsewhere = model.ELSEWHERE.items() if issubclass(model, RequestBody) else ()
+        hints = [hint for name, hint in elsewhere if any(mistake["loc"] == (name,) for mistake in found)]
+        raise HttpRefusal(422, "invalid", "; ".join([all_in_words(found, keys_of(model)), *hints])) from None
 
 
 def parts(content: bytes) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from threading import Lock
 from typing import Any
 
@@ -57,6 +58,7 @@ HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: 
 LOGGED = (401, 403, 409, 429)
 LOG_EVERY_S = 60.0
 LONGEST_PATH = 200  # letters
+ALIKE = 0.7  # how alike a part of an address must be to one that there is
 
 
 class HttpRefusal(HoldcourseError):  # noqa: N818 - as the others
@@ -119,11 +121,39 @@ async def not_routed(request: Request, error: Exception) -> Response:
     code, headers = OF_THE_FRAMEWORK.get(error.status_code, "refused"), dict(error.headers or {})
     if error.status_code == 405:  # the framework names the methods of the first address that matches only
         headers["Allow"] = ", ".join(sorted(_methods(request)))
-    asked = f"{request.method} {request.url.path}"
+    asked = f"{request.method} {request.url.path[:LONGEST_PATH]}"
     only = f", only {headers['Allow']}" if error.status_code == 405 else ""
     said = f"there is no {asked}{only}" if error.status_code in OF_THE_FRAMEWORK else f"{asked}: {error.detail}"
-    message = f"{said}; the addresses are in /openapi.json"
+    near = _nearest(request)
+    where = f"did you mean {request.method} {near}? The addresses" if near else "the addresses"
+    message = f"{said}; {where} are in /openapi.json"
     return error_response(HttpRefusal(error.status_code, code, message), headers)
+
+
+def _nearest(request: Request) -> str:
+    """Return an address of this method that may have been meant: one slash is too many, or one word is misspelt."""
+    path: str = request.scope["path"]
+    if len(path) > LONGEST_PATH:
+        return ""
+    given = [part for part in path.split("/") if part]
+    wanted = [given, [*given, "state"]] if request.method == "GET" else [given]  # a controller's own address has no GET
+    best, found = 0.0, ""
+    for route in request.app.state.routes:
+        parts = route.path.split("/")[1:]
+        if request.method not in route.methods or not route.include_in_schema:
+            continue
+        for meant in wanted:
+            if len(parts) != len(meant):
+                continue
+            pairs = list(zip(parts, meant, strict=True))
+            likeness = min(1.0 if part[0] == "{" else _likeness(part, word) for part, word in pairs)
+            if likeness > max(best, ALIKE):
+                best, found = likeness, "/" + "/".join(word if part[0] == "{" else part for part, word in pairs)
+    return found
+
+
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other.lower()).ratio()
 
 
 def _methods(request: Request) -> set[str]:

@@ -35,7 +35,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 def _notifier(request: Request) -> Notifier:
     found: Notifier | None = request.app.state.notifier
     if found is None:
-        raise InvalidInput("nobody receives alarms; start the service with a file that says who does (notify=)")
+        words = "start the service with a file that says who does: holdcourse serve --notify FILE"
+        raise InvalidInput(f"nobody receives alarms; {words}")
     return found
 
 

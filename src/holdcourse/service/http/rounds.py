@@ -35,6 +35,7 @@ from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiv
 from holdcourse.service.core.tokens import Scope as TokenScope
 from holdcourse.service.http import responses
 from holdcourse.service.http.admission import (
+    KEY_HEADER,
     MAY_ASK,
     MAY_TELL,
     Route,
@@ -59,7 +60,7 @@ KEY_PATTERN = r"^[!-~]{1,200}$"
 Key = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
+        alias=KEY_HEADER,
         pattern=KEY_PATTERN,
         description="A text that the client chooses, new for every new request. A request that is repeated under its "
         "key is carried out once. Its answer is the same again or, if it is the state, the present state. The key "

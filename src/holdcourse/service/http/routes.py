@@ -243,12 +243,15 @@ async def delete(
 # -- addresses that only look -----------------------------------------------------------------------------------------
 
 
+# Load balancers and monitors probe with HEAD, too.
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=responses.Health)
 async def healthz() -> Response:
     """Say that the process runs."""
     return reply(responses.Health, {"status": "ok", "version": hc.__version__})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_model=responses.Readiness, responses={503: {"model": responses.Readiness}})
 async def readyz(controllers: TheControllers, by: TheCaller, request: Request) -> Response:
     """Say whether every record is open and the disk has room. It names no controller, because it needs no token."""
@@ -485,6 +488,7 @@ async def backup(name: Id, controllers: TheControllers, by: TheCaller) -> Respon
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
+@router.head("/", include_in_schema=False)
 @router.get("/", include_in_schema=False)
 async def page() -> Response:
     """The page to watch them on."""
