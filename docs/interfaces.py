@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -91,18 +92,20 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
-def type_of(schema: dict[str, Any]) -> str:
-    """Return what a value may be, in a few words."""
+def type_of(schema: dict[str, Any], plural: str = "") -> str:
+    """Return what a value may be, in a few words; `plural` is an s for the values of a list."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{anchor(name)})"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(type_of(one) for one in schema["anyOf"]))
+        kinds = list(dict.fromkeys(type_of(one, plural) for one in schema["anyOf"]))
+        return f"({' or '.join(kinds)})" if plural and len(kinds) > 1 else " or ".join(kinds)
     if "enum" in schema or "const" in schema:
         return ", ".join(f"`{one}`" for one in schema.get("enum", [schema.get("const")]))
     if schema.get("type") == "array":
-        return f"list of {type_of(schema.get('items', {}))}"
-    return {"object": "object", None: "any value"}.get(schema.get("type"), str(schema.get("type")))
+        return f"list{plural} of {type_of(schema.get('items', {}), 's')}"
+    name = {None: "any value", "null": "null"}.get(schema.get("type"), str(schema.get("type")))
+    return name if schema.get("type") in (None, "null") else f"{name}{plural}"
 
 
 def anchor(name: str) -> str:
@@ -125,11 +128,8 @@ def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
     given = [one for one in about.get("parameters", []) if one["in"] != "path" and one["name"] != KEY]
     if given:
         yield table(
-            ("parameter", "type", "meaning"),
-            [
-                (f"`{one['name']}` ({one['in']})", type_of(one["schema"]), plain(one.get("description", "")))
-                for one in given
-            ],
+            ("parameter", "meaning"),
+            [(f"`{one['name']}` ({one['in']})", typed(one["schema"], one.get("description", ""))) for one in given],
         )
     if "requestBody" in about:
         yield f"The body: {contents(about['requestBody']['content'])}."
@@ -147,27 +147,44 @@ def meaning(schema: dict[str, Any]) -> str:
     return next(filter(None, said), "")
 
 
-def model(name: str, about: dict[str, Any]) -> Iterator[str]:
-    """Yield the section of what a body or an answer holds."""
+def typed(schema: dict[str, Any], said: str) -> str:
+    """Return a cell with what a value may be and what it means: side by side, they would not fit on a phone."""
+    return f'<span class="type">{type_of(schema)}</span><br>{plain(said)}'
+
+
+def within(schemas: dict[str, Any], part: Any) -> set[str]:
+    """Return the names of the schemas that a part of the description refers to, and of those that they refer to."""
+    found, new = set[str](), set(re.findall(r"#/components/schemas/(\w+)", json.dumps(part)))
+    while new:
+        found |= new
+        new = (
+            set().union(*(re.findall(r"#/components/schemas/(\w+)", json.dumps(schemas[name])) for name in new)) - found
+        )
+    return found
+
+
+def model(name: str, about: dict[str, Any], *, is_sent: bool) -> Iterator[str]:
+    """Yield the section of what a body or an answer holds; `is_sent`: a client sends it, and may leave fields out."""
     yield f"### {name}"
     if about.get("description"):
         yield about["description"]
-    needed = set(about.get("required", []))
+    needed = set(about.get("required", [])) if is_sent else ()
     rows = [
-        (f"`{field}`{' (needed)' if field in needed else ''}", type_of(one), plain(meaning(one)))
+        (f"`{field}`{' (needed)' if field in needed else ''}", typed(one, meaning(one)))
         for field, one in about.get("properties", {}).items()
     ]
     if rows:
-        yield table(("field", "type", "meaning"), rows)
+        yield table(("field", "meaning"), rows)
 
 
 def http() -> str:
     """Return the reference of the service, from what it serves as `/openapi.json`."""
+    from holdcourse.service.core.data_folder import DataFolder
     from holdcourse.service.http.app import create_app
     from holdcourse.service.http.openapi import MEANINGS
 
-    with tempfile.TemporaryDirectory() as folder:
-        found = create_app(Path(folder)).openapi()
+    with tempfile.TemporaryDirectory() as folder, closing(DataFolder(Path(folder))) as data:
+        found = create_app(data).openapi()
     parts = ["## Addresses"]
     for path, methods in found["paths"].items():
         for method, about in methods.items():
@@ -176,8 +193,11 @@ def http() -> str:
     parts.append("A refusal is JSON with `error` and, where one exists, the remedy in its text. Nothing was changed.")
     parts.append("\n".join(["| status | meaning |\n|---|---|", *(f"| {s} | {m} |" for s, m in MEANINGS.items())]))
     parts.append("## Bodies and answers")
-    for name in sorted(found["components"]["schemas"]):
-        parts += model(name, found["components"]["schemas"][name])
+    schemas = found["components"]["schemas"]
+    bodies = [about.get("requestBody") for methods in found["paths"].values() for about in methods.values()]
+    sent = within(schemas, bodies)
+    for name in sorted(schemas):
+        parts += model(name, schemas[name], is_sent=name in sent)
     return "\n\n".join(parts)
 
 

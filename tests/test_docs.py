@@ -49,6 +49,20 @@ def test_the_reference_of_commands_can_be_made():
         assert re.search(rf"^#+ .*holdcourse {heading}", commands, re.MULTILINE), f"no section on {heading}"
 
 
+def test_the_reference_of_the_service_says_what_every_field_is():
+    reference = runpy.run_path(str(DOCS / "interfaces.py"))
+    http = reference["http"]()
+    rows = re.findall(r"^\| `(\w+)`( \(needed\))? \| <span class=\"type\">(.+?)</span><br>(.*) \|$", http, re.MULTILINE)
+    assert len(rows) > 500
+    assert not [name for name, _, _, meaning in rows if not meaning]
+    assert ("decision", " (needed)") in {row[:2] for row in rows}  # of a tell
+    answer = http.partition("### DecisionAnswer")[2].partition("###")[0]
+    assert "`decision`" in answer
+    assert "(needed)" not in answer  # it is always there
+    numbers = {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "null"}]}}
+    assert reference["type_of"]({"type": "array", "items": numbers}) == "list of lists of (numbers or null)"
+
+
 def test_there_are_pages():
     sections = {page.relative_to(DOCS).parts[0] for page in PAGES}
     assert {"start.md", "tutorials", "how-to", "theory", "scope.md", "troubleshooting.md"} <= sections

@@ -124,8 +124,8 @@ class FleetTellGiven(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"call": 12, "measurements": [2.25, None, 1.75]}]})
 
-    call: Whole = Field(description="The call in which they were asked.")
+    call: Whole = Field(description="Number of the call in which they were asked.")
     measurements: Annotated[list[Number | None], Field(max_length=MAX_MEMBERS, fail_fast=True)] = Field(
-        description="One for each member; null if nothing was measured, and for those not told."
+        description="Measurements, one for each member; null: nothing was measured, or the member is not told."
     )
     mask: Members | None = Field(None, description="Which members are told; null: all that the call asked.")

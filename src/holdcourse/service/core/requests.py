@@ -132,7 +132,9 @@ class Request(BaseModel):
 class LimitsGiven(Request):
     """What the machine may do. `max_step` is in the units of the settings, `max_step_cost` a movement cost."""
 
-    min_dwell: Rounds | Amount = Field(1, description="Rounds, or a time such as `45 min`.")
+    min_dwell: Rounds | Amount = Field(
+        1, description="Minimum dwell time at a setting: rounds, or a time such as `45 min`."
+    )
     max_step: (
         Step
         | Annotated[list[Step], Field(min_length=1, max_length=64)]
@@ -636,8 +638,8 @@ Speeds = Annotated[list[Number | None], Field(max_length=MAX_HEIGHTS)]
 class Profile(Request):
     """What was measured at several heights at once, by a lidar, say; null where nothing was."""
 
-    heights: Heights = Field(description="Metres above ground.")
-    speeds: Speeds = Field(description="m/s, one for each height.")
+    heights: Heights = Field(description="Heights, in metres above ground.")
+    speeds: Speeds = Field(description="Wind speeds in m/s, one for each height; null: none was measured there.")
 
 
 class ProfileForecast(Request):
@@ -646,9 +648,9 @@ class ProfileForecast(Request):
     times: Annotated[list[Time | Number], Field(min_length=1, max_length=MAX_FORECAST)] = Field(
         description="Ascending times: ISO 8601 with a zone, or hours since 1970."
     )
-    heights: Heights = Field(description="Metres above ground.")
+    heights: Heights = Field(description="Heights, in metres above ground.")
     speeds: Annotated[list[Speeds], Field(max_length=MAX_FORECAST)] = Field(
-        description="m/s, one row for each time; null if there is no forecast."
+        description="Wind speeds in m/s, one row for each time; null: there is no forecast."
     )
     std: Number | Annotated[list[Number], Field(max_length=MAX_FORECAST)] | None = Field(
         None,

@@ -145,10 +145,13 @@ class MeasuredTrial(Answer):
         description="Number of further pairs until the trial is decided, if the gain and its scatter stay as they "
         "are; 0: it is decided; null: no end is in sight."
     )
-    lost: list[int] = Field(description="Rounds without a measurement: the baseline's, the policy's.")
-    redirected: list[int] = Field(description="Rounds in which something else ran: the baseline's, the policy's.")
+    lost: list[int] = Field(description="Numbers of rounds without a measurement: of the baseline, of the policy.")
+    redirected: list[int] = Field(
+        description="Numbers of rounds in which something else ran: of the baseline, of the policy."
+    )
     left_out: list[int] = Field(
-        description="Pairs without any measurement in one of the blocks: in the baseline's, in the policy's."
+        description="Numbers of pairs that do not count, because nothing was measured in the block of the "
+        "baseline, of the policy."
     )
     uneven: float | None = Field(
         description="Excess of rounds lost in the policy's blocks over the baseline's, in standard deviations; "
@@ -255,7 +258,7 @@ class Alarm(Answer):
     )
     message: str = Field(description="What is wrong and what to do, for people.")
     cleared_at: At | None = Field(description="Time when it was cleared, in UTC; null: it is open.")
-    acknowledged: Acknowledged | None = Field(None, description="Null: nobody has said that they saw it.")
+    acknowledged: Acknowledged | None = Field(None, description="Who has seen it, and when; null: nobody has said so.")
 
 
 class TellAnswer(Answer):
@@ -348,7 +351,7 @@ class Promise(Answer):
     estimated_doubt: float | None = Field(
         description="Uncertainty of `estimated_saved`; null while estimates are withheld."
     )
-    allowed: float = Field(description="How much more than the baseline may be spent.")
+    allowed: float = Field(description="How much more than the baseline may be spent, in the unit of what is measured.")
     left: float = Field(
         description="What is left to risk: what is saved, less its uncertainty, plus what is allowed; while estimates "
         "are withheld, at most what is allowed."
@@ -441,7 +444,7 @@ class State(Answer):
     trial: TrialInProgress | None = Field(description="The trial that is running; null: none.")
     context_names: list[str] | None = Field(description="Names of the numbers of a context; null: none were given.")
     zone: str = Field(description="The plant's time zone.", examples=["Europe/Berlin"])
-    archived: ArchivedSince | None = Field(description="Null: it is in use. Otherwise it can only be looked at.")
+    archived: ArchivedSince | None = Field(description="When, by whom and why it was archived; null: it is in use.")
     alarms: list[Alarm] = Field(description="Alarms that are open.")
     last_at: At | None = Field(description="Time of the last decision or tell, in UTC; null: there was none.")
     policy: str = Field(description="Name of the policy.")
@@ -462,8 +465,13 @@ class State(Answer):
     movement: float = Field(description="Sum of the movement costs, in the unit of what is measured.")
     estimate: Estimate = Field(description="What the model estimates was gained.")
     rounds_told: int = Field(description="Number of rounds with a measurement.")
-    promise: Promise | None = Field(description="Null: the policy makes no promise.")
-    calibration: Calibration | None = Field(description="Null: the policy trusts every reading, or does not learn.")
+    promise: Promise | None = Field(
+        description="Promise against the baseline, and how it stands; null: the policy makes none."
+    )
+    calibration: Calibration | None = Field(
+        description="Agreement of the model with the measurements; null: the policy trusts every reading, or does "
+        "not learn."
+    )
 
 
 class Summary(Answer):
@@ -731,7 +739,7 @@ class Deed(Answer):
         description="Kind of deed: created, settings, limits, price, trial, mode, override, retract, episode, "
         "acknowledge, archive, restore or accept."
     )
-    by: Author | None = Field(description="Null: the service itself, or nobody was named.")
+    by: Author | None = Field(description="Token that was used; null: the service itself did it, or nobody was named.")
     reason: str = Field(description="Reason that was given; empty: none.")
     words: str = Field(description="What was done, as a sentence.")
     changed: dict[str, Any] = Field(
@@ -852,11 +860,11 @@ class FleetMembers(Answer):
     """Every member of a fleet, one entry for each."""
 
     next_call: int = Field(description="Number of the next ask.")
-    action: list[int] = Field(description="Where it is, by index.")
-    setting: list[Value] = Field(description="Where it is: the setting of `action`.")
-    round: list[int] = Field(description="The number of its next round.")
-    pending: list[bool] = Field(description="Whether it waits for its measurement.")
-    call: list[int | None] = Field(description="The call in which it was asked last; null: in none.")
+    action: list[int] = Field(description="Setting at which each member is, by its index.")
+    setting: list[Value] = Field(description="Setting at which each member is.")
+    round: list[int] = Field(description="Number of the next round of each member.")
+    pending: list[bool] = Field(description="Whether each member waits for its measurement.")
+    call: list[int | None] = Field(description="Number of the call in which each member was asked last; null: in none.")
 
 
 class FleetAnswer(Answer):
@@ -967,7 +975,7 @@ class AskResult(Answer):
     """The answer to one of several questions: a decision, or an error."""
 
     controller: str = Field(description="Id of the controller.")
-    status: int = Field(description="Status of this answer.")
+    status: int = Field(description="HTTP status that the answer would have had alone.")
     answer: DecisionAnswer | None = Field(description="Decision; null: it was refused.")
     error: dict[str, Any] | None = Field(
         description="Why it was refused, as `error` of a single request says it; null: it was not."
@@ -984,7 +992,7 @@ class TellResult(Answer):
     """What came of one of several tells."""
 
     controller: str = Field(description="Id of the controller.")
-    status: int = Field(description="Status of this answer.")
+    status: int = Field(description="HTTP status that the answer would have had alone.")
     answer: TellAnswer | None = Field(description="What was recorded; null: it was refused.")
     error: dict[str, Any] | None = Field(
         description="Why it was refused, as `error` of a single request says it; null: it was not."
@@ -1013,7 +1021,7 @@ class JobAnswer(Answer):
     began_at: At | None = Field(description="Time when it began, in UTC; null: it waits.")
     ended_at: At | None = Field(description="Time when it ended, in UTC; null: it has not.")
     by: Author | None = Field(description="Token of the request; null: nobody was named.")
-    status: int | None = Field(description="Status of the answer to the request; null until the job ends.")
+    status: int | None = Field(description="HTTP status of the answer to the request; null until the job ends.")
     result: dict[str, Any] | None = Field(description="Body of the answer to the request; null in a list of jobs.")
     error: Problem | None = Field(description="Why it failed; null: it has not.")
 
