@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -261,7 +262,7 @@ def test_the_hour_that_comes_twice():
     ):
         local(shuffled)
     _, note = read_times(["2024-10-27 02:00"], "time", "plant.csv", timezone="Europe/Oslo")
-    assert "1 time of the hour that occurs twice occurred only once" in note
+    assert "2024-10-27 02:00:00 stands once, although its hour occurs twice; read as 2024-10-27T02:00+02:00" in note
 
 
 def test_a_line_that_was_written_twice_is_not_the_second_hour():
@@ -273,6 +274,65 @@ def test_a_line_that_was_written_twice_is_not_the_second_hour():
     assert local(both)[5:] == ["2020-10-25T01:00:00", "2020-10-25T01:10:00", "2020-10-25T02:00:00"]
     hourly = ["2020-10-25 01:00", "2020-10-25 02:00", "2020-10-25 02:00", "2020-10-25 03:00"]
     assert local(hourly) == [f"2020-10-{rest}:00:00" for rest in ("24T23", "25T00", "25T01", "25T02")]
+
+
+def autumn(minutes):
+    """Local times of a day and a half around a doubled hour, the row at which it begins, and rows in an hour."""
+    from zoneinfo import ZoneInfo
+
+    moments = [datetime(2020, 10, 24, 12, tzinfo=UTC) + timedelta(minutes=minutes * k) for k in range(2160 // minutes)]
+    cells = [f"{moment.astimezone(ZoneInfo('Europe/Oslo')):%Y-%m-%d %H:%M}" for moment in moments]
+    return moments, cells, cells.index("2020-10-25 02:00"), 60 // minutes
+
+
+@pytest.mark.parametrize("minutes", [10, 15, 30])
+def test_a_row_out_of_place_in_the_doubled_hour_is_never_taken_for_the_other_hour(minutes):
+    moments, cells, begin, rows = autumn(minutes)
+    truth = {row: f"{moment:%Y-%m-%dT%H:%M:%S}" for row, moment in enumerate(moments)}
+    both, single = list(range(len(cells))), [row for row in range(len(cells)) if not 0 <= row - begin - rows < rows]
+    refused = set()
+    for order in (both, single):
+        for at in range(order.index(begin), order.index(begin) + rows):
+            for later in range(1, rows + 2):
+                late = [*order[:at], *order[at + 1 : at + later + 1], order[at], *order[at + later + 1 :]]
+                again = [*order[: at + later + 1], order[at], *order[at + later + 1 :]]
+                for rows_read in (late, late[::-1], *((again, again[::-1]) if later < rows - at else ())):
+                    try:
+                        assert local([cells[row] for row in rows_read]) == [truth[row] for row in rows_read]
+                    except InvalidInput as error:
+                        refused.add(str(error))
+    assert len(refused) > 5
+    said = r"plant.csv, line \d+: 2020-10-25 02:.*(correct a row that is late|sort them).* with their zone "
+    assert all(re.search(said + r"\(2020-10-25T02:\d\d\+02:00 or", words) for words in refused)
+
+
+def test_the_doubled_hour_twice_may_have_gaps():
+    moments, cells, begin, rows = autumn(10)
+    for gap in range(begin, begin + 2 * rows - 3):
+        kept = [row for row in range(len(cells)) if not 0 <= row - gap < 3]
+        assert local([cells[row] for row in kept]) == [f"{moments[row]:%Y-%m-%dT%H:%M:%S}" for row in kept]
+
+
+def test_the_doubled_hour_once_is_noted_with_its_line():
+    _, cells, begin, rows = autumn(10)
+    for order in (1, -1):
+        once = (cells[: begin + rows] + cells[begin + 2 * rows :])[::order]
+        times, note = read_times(once, "time", "a.csv", timezone="Europe/Oslo", at=lambda row: f"a.csv, line {row + 2}")
+        line = min(row for row, cell in enumerate(once) if " 02:" in cell and "10-25" in cell) + 2
+        assert f"a.csv, line {line}: 2020-10-25 02:{'00' if order == 1 else '50'}:00 stands once, like 5 more" in note
+        assert "+01:00, write times with their zone" in note
+        assert "2020-10-25T00:50:00" in [str(time) for time in times]
+
+
+def test_both_hours_sorted_by_the_clock_are_refused_also_with_a_row_missing():
+    _, cells, begin, rows = autumn(10)
+    by_clock = cells[:begin] + sorted(cells[begin : begin + 2 * rows]) + cells[begin + 2 * rows :]
+    for missing in range(begin, begin + 2 * rows):
+        with pytest.raises(InvalidInput, match="the order of the rows does not tell"):
+            local(by_clock[:missing] + by_clock[missing + 1 :])
+    hourly = ["2020-10-25 01:00", *["2020-10-25 02:00"] * 3, "2020-10-25 03:00"]
+    with pytest.raises(InvalidInput, match=r"line 3: .* occurs twice .* correct a row that is late or repeated"):
+        local(hourly)
 
 
 @pytest.mark.parametrize("minutes", [10, 60])

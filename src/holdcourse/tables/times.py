@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import timezone as fixed_zone
 from typing import Any, TypeAlias
@@ -98,13 +99,8 @@ def read_times(
     words = set(re.findall(r"[a-z]+", column.lower()))
     timezone = timezone or heading_zone(column)
     if timezone is not None:
-        times, unsure = _from_zone(parsed, timezone, place)
-        noted = (
-            f"; {unsure} {'time' if unsure == 1 else 'times'} of the hour that occurs twice occurred only once, "
-            "read as before the change"
-            if unsure
-            else ""
-        )
+        times, once = _from_zone(parsed, timezone, place)
+        noted = f"; {_note_of_once(once, zone_of(timezone), place)}" if once else ""
         return times, f"times read as {timezone}{'' if timezone == 'UTC' else ', shown in UTC'}{noted}"
     naive = _as_times([(moment - _EPOCH).total_seconds() for moment in parsed])
     if known_utc or words & _UTC_WORDS:
@@ -323,10 +319,22 @@ def zone_of(timezone: str) -> tzinfo:
         raise InvalidInput(f"timezone {timezone!r} is not known; write it like UTC, Europe/Oslo or +01:00") from None
 
 
-def _from_zone(moments: Sequence[datetime], timezone: str, place: Callable[[int], str]) -> tuple[Times, int]:
-    """Return local times in UTC, and how many stand once in an hour that comes twice."""
+def _note_of_once(once: Mapping[datetime, int], zone: tzinfo, place: Callable[[int], str]) -> str:
+    first, row = min(once.items(), key=lambda item: item[1])
+    more = "" if len(once) == 1 else f", like {len(once) - 1} more"
+    summer, winter = _with_zones(first, zone)
+    return (
+        f"{place(row)}: {first} stands once{more}, although its hour occurs twice; read as {summer}, before the clock "
+        f"was set back; if it was {winter}, write times with their zone"
+    )
+
+
+def _from_zone(
+    moments: Sequence[datetime], timezone: str, place: Callable[[int], str]
+) -> tuple[Times, dict[datetime, int]]:
+    """Return local times in UTC; and those in an hour that comes twice which stand once, with their first row."""
     zone = zone_of(timezone)
-    folds, unsure = _folds(moments, zone, timezone, place)
+    folds, once = _folds(moments, zone, timezone, place)
     seconds = []
     for row, (moment, fold) in enumerate(zip(moments, folds, strict=True)):
         try:
@@ -341,34 +349,34 @@ def _from_zone(moments: Sequence[datetime], timezone: str, place: Callable[[int]
                 f"stay in winter time all year, give timezone={winter[:3]}:{winter[3:]}, otherwise correct it"
             )
         seconds.append((utc.replace(tzinfo=None) - _EPOCH).total_seconds())
-    return _as_times(seconds), unsure
+    return _as_times(seconds), once
 
 
 def _folds(
     moments: Sequence[datetime], zone: tzinfo, timezone: str, place: Callable[[int], str]
-) -> tuple[list[int], int]:
-    """Return which of the two hours each time of an autumn night stands in, and how many times stand once.
+) -> tuple[list[int], dict[datetime, int]]:
+    """Return which of the two hours each time of an autumn night stands in, and which times stand once, by their row.
 
     The second hour begins where times go back. That is looked for in each stretch of rows that are in order of time: a
     file may hold one after the other, such as one for each turbine.
     """
     twice = {moment for moment in set(moments) if _comes_twice(moment, zone)}
     if not twice:
-        return [0] * len(moments), 0
-    once = [moment for moment in moments if moment not in twice]
-    rows_of = Counter(once)
+        return [0] * len(moments), {}
+    alone = [moment for moment in moments if moment not in twice]
+    rows_of = Counter(alone)
     most = max(rows_of.values(), default=1)
-    falls = sum(one > other for one, other in itertools.pairwise(once))
-    rises = sum(one < other for one, other in itertools.pairwise(once))
-    falling = falls > rises or (falls == rises and bool(once) and moments[0] > moments[-1])
+    falls = sum(one > other for one, other in itertools.pairwise(alone))
+    rises = sum(one < other for one, other in itertools.pairwise(alone))
+    falling = falls > rises or (falls == rises and bool(alone) and moments[0] > moments[-1])
     folds, stretches = _stretches(moments, twice, falling=falling)
     # Rows of several turbines may come day by day, so there may be a stretch for each of them on each day. In rows of
     # one, some may come late, or files one after the other, as long as each such night stands in one stretch.
     nightly = {(moments[row].date(), k) for k, rows in enumerate(stretches) for row in rows if moments[row] in twice}
     split = len(nightly) > len({day for day, _ in nightly})
-    if split if most == 1 else len(stretches) > most * len({moment.date() for moment in once}):
-        return _in_no_order(moments, twice, _commonest(once), timezone, place)
-    unsure: set[datetime] = set()
+    if split if most == 1 else len(stretches) > most * len({moment.date() for moment in alone}):
+        return _in_no_order(moments, twice, _commonest(alone), timezone, place)
+    once: dict[datetime, int] = {}
     step = _usual_step(moments)
     for rows in stretches:
         usual = _commonest([moments[row] for row in rows if moments[row] not in twice])
@@ -377,19 +385,27 @@ def _folds(
             if moments[row] in twice:
                 nights.setdefault(moments[row].date(), []).append(row)
         for night in nights.values():
-            if not any(folds[row] for row in night):
-                slow = step is None or step >= _set_back_by(moments[night[0]], zone)
-                second = _second_hour([moments[row] for row in night], usual, slow)
-                if second is None:
-                    raise InvalidInput(
-                        f"{place(night[0])}: {moments[night[0]]} occurs twice in {timezone}, and the order of the rows "
-                        "does not tell which is which; put all rows of the first hour before those of the second, or "
-                        "write times with their zone (2020-10-25T02:00+01:00)"
-                    )
-                for row in night[second:]:
-                    folds[row] = 1
-                unsure |= {moments[row] for row in night} if second == len(night) else set()
-    return folds, len(unsure)
+            here = [moments[row] for row in night]
+            full = _set_back_by(here[0], zone) / step if step else 1.0
+            second = sum(not folds[row] for row in night)
+            if second < len(night):
+                open_from = None if _is_two_hours(here, second, usual, full) else second
+            else:
+                found = _second_hour(here, usual, full)
+                second, open_from = (len(night), _first_repeated(here, usual)) if found is None else (found, None)
+            if open_from is not None:
+                raise InvalidInput(
+                    f"{place(night[open_from])}: {here[open_from]} stands in the hour that occurs twice in {timezone}, "
+                    "and the order of the rows does not tell whether the first or the second is meant; correct a row "
+                    "that is late or repeated, put all rows of the first hour before those of the second, or write "
+                    f"times with their zone ({' or '.join(_with_zones(here[open_from], zone))})"
+                )
+            for row in night[second:]:
+                folds[row] = 1
+            if second == len(night):
+                for row in night:
+                    once[moments[row]] = min(row, once.get(moments[row], row))
+    return folds, once
 
 
 def _stretches(
@@ -415,20 +431,53 @@ def _stretches(
     return folds, stretches
 
 
-def _second_hour(here: Sequence[datetime], usual: int, slow: bool) -> int | None:
+def _is_two_hours(here: Sequence[datetime], second: int, usual: int, full: float) -> bool:
+    """Return whether the step back before row `second` of a night is the clock's, not that of a late or repeated row.
+
+    It is where both hours are complete, of `full` times each. Otherwise more than one row would have to be late, and
+    the night needs more times than one hour has, or some that it has twice.
+    """
+    one, other = Counter(here[:second]), Counter(here[second:])
+    for most, least in ((one, other), (other, one)):
+        if any(rows > usual > least[moment] for moment, rows in most.items()):
+            return False  # too often in the one, and too rarely in the other
+    times = len(one) + len(other)
+    if times >= 2 * full - 0.1:
+        return True
+    row_of_turbine = [moment for moment, _ in itertools.groupby(here)]
+    late = len(row_of_turbine) - _longest_in_order(row_of_turbine)
+    return late > 1 and (times > full + 1 or len(one.keys() & other.keys()) > 1)
+
+
+def _longest_in_order(moments: Sequence[datetime]) -> int:
+    """Return how many can stay where they are when the others are moved into the order of time."""
+    ends: list[datetime] = []  # the earliest time in which so many in order can end
+    for moment in moments:
+        at = bisect.bisect_right(ends, moment)
+        ends[at : at + 1] = [moment]
+    return len(ends)
+
+
+def _second_hour(here: Sequence[datetime], usual: int, full: float) -> int | None:
     """Return where the second hour begins in a night without a step back; its length: nowhere; None: it is open.
 
-    Slow readings, one in an hour at most, stand twice at one time of the clock. Of faster ones, equal neighbours are a
-    line that was written twice, unless all of them are.
+    Slow readings, one in an hour at most, stand twice at one time of the clock. Of faster ones, one or two equal
+    neighbours are lines that were written twice; more may be rows of both hours, sorted by the clock.
     """
-    counts = set(Counter(here).values())
-    if len(set(here)) == 1 and slow and len(here) > usual:
-        return usual if usual == 1 or len(here) == 2 * usual else None
-    return None if len(set(here)) > 1 and counts == {2 * usual} else len(here)
+    if len(set(here)) == 1 and full <= 1 and len(here) > usual:
+        return usual if len(here) == 2 * usual else None
+    if max(Counter(here).values()) <= usual:
+        return len(here)
+    return None if len(here) >= 1.5 * full * usual or min(Counter(here).values()) == 2 * usual else len(here)
+
+
+def _first_repeated(here: Sequence[datetime], usual: int) -> int:
+    counts = Counter(here)
+    return next(row for row, moment in enumerate(here) if counts[moment] > usual)
 
 
 def _usual_step(moments: Sequence[datetime]) -> timedelta | None:
-    steps = sorted(other - one for one, other in itertools.pairwise(sorted(set(moments))))
+    steps = sorted(abs(other - one) for one, other in itertools.pairwise(moments) if one != other)
     return steps[len(steps) // 2] if steps else None
 
 
@@ -440,16 +489,22 @@ def _commonest(moments: Sequence[datetime]) -> int:
 
 def _in_no_order(
     moments: Sequence[datetime], twice: Collection[datetime], usual: int, timezone: str, place: Callable[[int], str]
-) -> tuple[list[int], int]:
+) -> tuple[list[int], dict[datetime, int]]:
     """Return the first hour for all: which one is meant can only be told where each time stands as often as others."""
     counts = Counter(moment for moment in moments if moment in twice)
     for row, moment in enumerate(moments):
         if counts[moment] > usual:
             raise InvalidInput(
                 f"{place(row)}: {moment} occurs twice in {timezone}, and the rows are not in the order of time that "
-                "would tell which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
+                "would tell which is which; sort them, or write times with their zone "
+                f"({' or '.join(_with_zones(moment, zone_of(timezone)))})"
             )
-    return [0] * len(moments), len(counts)
+    return [0] * len(moments), {moment: row for row, moment in reversed(list(enumerate(moments))) if moment in twice}
+
+
+def _with_zones(moment: datetime, zone: tzinfo) -> list[str]:
+    """Return how a time is written in the first and in the second hour."""
+    return [moment.replace(tzinfo=zone, fold=fold).isoformat(timespec="minutes") for fold in (0, 1)]
 
 
 def _comes_twice(moment: datetime, zone: tzinfo) -> bool:
