@@ -442,6 +442,8 @@ def test_it_fits_and_can_be_read_in_both_colour_schemes(server, browser, scheme,
             expect(page.get_by_text("Kite that is looked at").first).to_be_visible()
             expect(page.get_by_text("live", exact=True)).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+            tools = [page.get_by_role("button", name=name) for name in ("Forget token", "light / dark")]
+            assert len({tool.evaluate("e => e.offsetTop + e.offsetHeight / 2") for tool in tools}) == 1  # in one row
             assert page.evaluate(FAINT_TEXT) == []
             if address == "":
                 page.get_by_role("button", name="New controller").click()
