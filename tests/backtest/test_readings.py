@@ -56,7 +56,9 @@ def test_rows_are_sorted_and_repeated_ones_said(tmp_path):
     assert "rows were not in order of time, so they were sorted" in found.notes
     assert "1 row was left out because its time occurs twice" in found.notes
     other = plant(tmp_path, hourly() + "2024-06-01T02:00,2,6,99\n")
-    with pytest.raises(InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00 is already in line 4, .*duplicates="):
+    with pytest.raises(
+        InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00Z is already in line 4, .*duplicates="
+    ):
         hc.read_readings(other, **NAMES, time="time")
     for how, expected in (("first", [20]), ("last", [99]), ("keep", [20, 99])):
         found = hc.read_readings(other, **NAMES, time="time", duplicates=how)
@@ -121,6 +123,51 @@ def test_derived_contexts(tmp_path):
     assert found.context == ("load", "load@-1", "load - load@-2", "load@-3h")
     by_rows = hc.read_readings(path, **(NAMES | {"context": ["load@-1"]}))
     assert by_rows.history.contexts[:, 0].tolist() == [0, 1, 2, 3, 5, 6]
+
+
+def test_a_second_line_of_names_is_taken_or_left_out(tmp_path):
+    rows = hourly(4).split("\n", 1)[1]
+    path = plant(tmp_path, f"t,FT-7,SP-3,EM-1\n,load,setting,kW\n,%,bar,kW\n{rows}")
+    for read in (preview, lambda source: hc.read_readings(source, action="SP-3", cost="EM-1", context="FT-7")):
+        with pytest.raises(InvalidInput, match=r"line 2: 'load' in column 'FT-7' describes .* header_line=2"):
+            read(path)
+    assert hc.read_readings(path, **NAMES, header_line=2).units == {
+        "load [%]": "%",
+        "setting [bar]": "bar",
+        "kW [kW]": "kW",
+    }
+    bad = plant(tmp_path, "load,setting,kW\nBad,Bad,Bad\n" + "1,6,10\n2,7,20\n" * 3)
+    assert len(hc.read_readings(bad, **NAMES, missing="Bad")) == 6
+
+
+def test_days_as_excel_counts_them(tmp_path):
+    rows = "".join(f"{45719 + k / 24:.6f},{k},{6 + k % 2},{10 * k}\n" for k in range(6))
+    path = plant(tmp_path, "Date,load,setting,kW\n" + rows)
+    told = "if it counts days as Excel does (45719.000000 is 2025-03-03 00:00), give"
+    assert f"Date: {told} time=Date time_format=excel" in preview(path).remarks
+    found = hc.read_readings(path, **NAMES, time="Date")
+    assert found.times is None
+    assert f"{told} time_format=excel" in found.notes[0]
+    with pytest.raises(InvalidInput, match="the weekday are not known; if it counts days as Excel does"):
+        hc.read_readings(path, **(NAMES | {"context": "load, hour"}), time="Date")
+    options = {"time_format": "excel", "timezone": "Europe/Oslo"}
+    found = hc.read_readings(path, **(NAMES | {"context": "load, hour"}), time="Date", **options)
+    assert found.step == 1.0
+    assert str(found.times[0]) == "2025-03-02T23:00:00"  # midnight in Oslo
+    assert preview(path, time="Date", time_format="excel").start == "2025-03-03T00:00:00Z"
+
+
+def test_names_that_look_alike(tmp_path):
+    rows = "".join(f"{k},{name},{10 * k}\n" for k, name in enumerate(["\u00d6ko", "O\u0308ko", "\u00d6KO", "full"] * 3))
+    path = plant(tmp_path, "load,setting,kW\n" + rows)
+    found = hc.read_readings(path, **NAMES)
+    assert found.values == ["full", "\u00d6KO", "\u00d6ko"]  # an umlaut of two signs is the same
+    told = "'\u00d6KO' and '\u00d6ko' are read as different names; if they are one, write it in one way"
+    assert found.notes == (f"'setting': {told}",)
+    assert f"setting: {told}" in preview(path).remarks
+    assert hc.read_readings({"load": [1, 2], "setting": ["O\u0308ko", "\u00d6ko"], "kW": [3, 4]}, **NAMES).values == [
+        "\u00d6ko"
+    ]
 
 
 def test_the_clock_is_local_and_goes_round(tmp_path):
@@ -213,7 +260,9 @@ def test_units_that_we_do_not_know_stand_above_numbers(tmp_path):
     path = plant(tmp_path, f"{names}\n,Nm3/h,bar,kW\n{rows}")
     assert hc.read_readings(path, **NAMES).units == {"load [Nm3/h]": "Nm3/h", "setting [bar]": "bar", "kW [kW]": "kW"}
     path = plant(tmp_path, f"{names}\n,Nm3/h,lots,much\n{rows}")
-    with pytest.raises(InvalidInput, match="'lots' in column 'setting' is not a number"):
+    with pytest.raises(
+        InvalidInput, match=r"line 2: 'Nm3/h' in column 'load' describes the column.* leave the line out"
+    ):
         hc.read_readings(path, **NAMES)
 
 
@@ -494,6 +543,39 @@ def test_preview_of_a_row_for_each_sensor_in_a_winter_with_such_a_night(tmp_path
     found = preview(plant(tmp_path, f"timestamp;tag;value\n{rows}"))
     assert any("is there a row for each sensor?" in remark for remark in found.remarks)
     assert "tag" not in found.settings
+
+
+def test_preview_of_columns_of_one_name(tmp_path):
+    path = plant(
+        tmp_path, "t,setting,T,T,T,kW\n" + "".join(f"{k},{k % 2},{k},{-k},{2 * k},{k * k}\n" for k in range(20))
+    )
+    found = preview(path)
+    assert "T: this is the name of the columns 3, 4 and 5; give each a name of its own" in found.remarks
+    assert "T" not in found.contexts
+    with pytest.raises(InvalidInput, match=r"columns 3 \('T'\) and 4 .* may all be 'T'; give each a name of its own"):
+        hc.read_readings(path, action="setting", cost="kW", context="T")
+
+
+@pytest.mark.parametrize(("hours", "first"), [(range(24), "00"), (range(1, 25), "01")])
+def test_preview_of_a_date_and_the_hour_of_each_row(tmp_path, hours, first):
+    rows = [f"{day:02d}.03.2025;{hour};{day};{6 + hour % 2};{hour}" for day in (30, 31) for hour in hours]
+    path = plant(tmp_path, "Datum;Stunde;load;setting;kW\n" + "\n".join(rows))
+    found = preview(path, timezone="UTC")
+    assert found.time == ("Datum", "Stunde")
+    assert (found.start, found.step_hours, found.repeated) == (f"2025-03-30T{first}:00:00Z", 1.0, 0)
+    assert len(hc.read_readings(path, **NAMES, time="Datum,Stunde", timezone="UTC")) == 48
+
+
+def test_preview_of_times_in_words_and_of_two_decimal_signs(tmp_path):
+    rows = "".join(f"{k}. M\u00e4rz 2025 00:00;{k},5;{k % 2};{k}.5\n" for k in range(1, 20))
+    told = preview(plant(tmp_path, "Zeit;load;setting;kW\n" + rows)).remarks
+    assert any("'1. M\u00e4rz 2025 00:00' is not a time in a way that is known" in remark for remark in told)
+    assert any("'1,5' has a decimal comma, but '1.5' (line 2) has a decimal point" in remark for remark in told)
+
+
+def test_names_of_columns_over_several_lines(tmp_path):
+    path = plant(tmp_path, 'time,"load\n[%]","setting\r\n[bar]",kW\n' + hourly(4).split("\n", 1)[1])
+    assert hc.read_readings(path, **NAMES).units == {"load [%]": "%", "setting [bar]": "bar", "kW": "kW"}
 
 
 def test_preview_of_cells_with_units(tmp_path):

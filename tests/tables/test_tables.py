@@ -58,6 +58,8 @@ def test_numbers_as_people_write_them(cells, expected):
             ["1O"],
             "line 2: '1O' in column 'a' is not a number; leave missing values empty, or name the word: missing=1O",
         ),
+        (["1", "Bad", "2", "No Data", "Bad"], "line 3: 'Bad' .*, or name the words: missing='Bad, No Data'$"),
+        (["x"] + [f"w{k}" for k in range(9)], "missing='x, w0, w1, w2, w3, w4' and 4 more words$"),
         (["inf"], "line 2: 'inf' in column 'a' is not a finite number"),
         (["1e999"], "not a finite number"),
         (["12,34,567"], "is not a number"),
@@ -478,6 +480,14 @@ def test_a_year_of_local_times_in_order_is_a_year_of_hours(zone):
         (["1717200000", "171720360"], "line 3: the times look like seconds since 1970"),
         (["202406010000", "20240601010"], "line 3: '20240601010' is not a time like '202406010000'"),
         (["2024-06-01T00:00+01:00", "0001-01-01T00:00+01:00"], r"line 3: 0001-01-01 00:00:00\+01:00 cannot be right"),
+        (["2024-06-01 00:00", "Total"], "line 3: 'Total' is not a time like .*, leave the row out"),
+        (
+            ["2024-06-01T00:00Z", "Total"],
+            "line 3: 'Total' is not a time like '2024-06-01T00:00Z'; .* leave the row out",
+        ),
+        (["01.06.2024 00:00 CEST", "01.06.2024 01:00 CST"], "line 3: '01.06.2024 01:00 CST' is not a time like"),
+        (["01.06.2024 00:00 EST"], "line 2: '01.06.2024 00:00 EST' is not a time"),  # of New York or of Sydney
+        (["45719.5", "45720"], "line 2: '45719.5' is not a time; if it counts days as Excel does .* time_format=excel"),
         (["9999-12-31T23:30-01:00"], "line 2: .* cannot be right; correct it"),
         (["2024-06-01T24:00:00", "9999-12-31T24:00:00"], "line 3: '9999-12-31T24:00:00' cannot be right; correct it"),
     ],
@@ -524,6 +534,49 @@ def test_times_that_end_in_utc_have_their_zone(zone, given):
     times, note = read_times(cells, label="plant.csv", **{"column": "time", **given})
     assert [str(time)[11:13] for time in times] == ["01", "02", "02", "03"]
     assert "times have a zone" in note
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["26.10.2025 02:30 CEST", "26.10.2025 02:30 CET"], ["2025-10-26T00:30:00", "2025-10-26T01:30:00"]),
+        (["10/26/2025 1:45 PM GMT"], ["2025-10-26T13:45:00"]),
+        (["2025-10-26 24:00 MEZ"], ["2025-10-26T23:00:00"]),
+        (["2025-10-26T14:00:00+02:00 CEST"], ["2025-10-26T12:00:00"]),
+    ],
+)
+def test_times_that_end_in_the_letters_of_their_zone(cells, expected):
+    times, note = read_times(cells, "time", "plant.csv", timezone="America/New_York")
+    assert [str(time) for time in times] == expected
+    assert "times have a zone" in note
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("45719", "00:00"),
+        ("45719,5", "12:00"),
+        ("45719.0417", "01:00"),
+        ("45719.04167", "01:00"),
+        ("45719.999", "23:59"),
+    ],
+)
+def test_days_as_excel_counts_them(cell, expected):
+    times, _ = read_times([cell], "time", "plant.csv", time_format="excel")
+    assert str(times[0])[:16] == f"2025-03-03T{expected}"
+    with pytest.raises(InvalidInput, match=r"'719\.5' is not a day as Excel counts them"):
+        read_times([cell, "719.5"], "time", "plant.csv", time_format="excel")
+
+
+@pytest.mark.parametrize(
+    ("cells", "hours"),
+    [(["03.03.2025 1", "03.03.2025 24"], [1, 24]), (["2025-03-03 0", "2025-03-03 23"], [0, 23])],
+)
+def test_a_date_and_the_hour(cells, hours):
+    times, _ = read_times(cells, "time", "plant.csv")
+    assert ((times - np.datetime64("2025-03-03")) / np.timedelta64(1, "h")).tolist() == hours
+    when = read_times(["1 Mar 24"], "time", "plant.csv", time_format="%d %b %y")[0][0]
+    assert str(when) == "2024-03-01T00:00:00"  # 24 is the year
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from holdcourse.backtest.readings import (
     WITH_UNIT,
     Moments,
     missing_words,
+    nearly_equal,
     open_table,
     read_moments,
     suspects,
@@ -26,10 +27,12 @@ from holdcourse.errors import InvalidInput, how_often
 from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, known_unit, split_name
 from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, read_numbers
-from holdcourse.tables.times import HOUR, is_clock, is_time, is_unix
+from holdcourse.tables.times import EXCEL, HOUR, cell_text, excel_day, is_clock, is_excel_day, is_time, is_unix
 
 Array: TypeAlias = NDArray[np.float64]
 
+FEWEST_DIGITS = 6  # of a time in words: 3. March 2025 00:00
+HOUR_WORDS = frozenset(("hour", "hr", "h", "stunde", "std", "time", "heure", "hora", "ora", "timme"))
 METER = "it never falls: is it a meter? Then add a column with the consumption, the difference of two rows"
 COUNT = "it rises by the same amount in every row, as a count of rows or of hours does"
 MOST_GAPS = 5  # gaps named one by one; the rest is counted
@@ -186,7 +189,7 @@ def preview(
     numeric = [k for k in range(len(table.names)) if k not in timed and _is_numeric(table, k, words)]
     read, said = _numbers(table, numeric, decimal, thousands, words)
     remarks += said
-    columns = []
+    columns: list[Column] = []
     for place in range(len(table.names)):
         values = read.get(place)
         if values is not None:
@@ -195,6 +198,14 @@ def preview(
         kind = "times" if place in timed else "mixed" if place in numeric and values is None else ""
         columns.append(_column(table, place, values, kind, words, "none" not in words))
     remarks += _with_units(table, columns)
+    remarks += _of_one_name(table)
+    remarks += [] if timed else _like_times(table, columns)
+    remarks += [
+        f"{column.name}: {same}"
+        for column, cells in zip(columns, table.cells, strict=True)
+        if column.kind == "names" and column.distinct <= MOST_ACTIONS
+        for same in nearly_equal([cleaned(str(cell)) for cell in cells])
+    ]
     remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
     seen = _times(moments)
     rows = len(table.lines)
@@ -204,22 +215,23 @@ def preview(
             f"{sensor.name}: {sensor.distinct} names, and most times occur that often: is there a row for each sensor? "
             "Then give each sensor a column of its own, with a pivot table or with pivot() of pandas"
         )
+    known = [c for c in columns if table.names.count(c.name) == 1]  # what a command can name
     settings = sorted(
         (
             c
-            for c in columns
+            for c in known
             if c is not sensor
             and c.kind in ("numbers", "names")
             and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)
         ),
         key=lambda c: (not _is_called_setting(c.name.lower()), c.changes),
     )
-    numbers = [c for c in columns if c.kind == "numbers" and c not in settings and not _is_count(c)]
+    numbers = [c for c in known if c.kind == "numbers" and c not in settings and not _is_count(c)]
     called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
     costs = called_so or [c for c in numbers if c.unit in COST_UNITS]  # a load in kW is none where one is called so
     contexts = [
         c
-        for c in columns
+        for c in known
         if (c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and not _is_count(c))
         or (c.kind == "names" and 2 <= c.distinct <= MOST_NAMES and c not in settings[:1])
     ]
@@ -251,9 +263,41 @@ def _with_units(table: Table, columns: Sequence[Column]) -> list[str]:
     return found
 
 
+def _of_one_name(table: Table) -> list[str]:
+    """Return a remark on each name that several columns have."""
+    found = []
+    for name in dict.fromkeys(name for name in table.names if table.names.count(name) > 1):
+        places = [str(place + 1) for place, other in enumerate(table.names) if other == name]
+        several = f"{', '.join(places[:-1])} and {places[-1]}"
+        found.append(f"{name}: this is the name of the columns {several}; give each a name of its own")
+    return found
+
+
+def _like_times(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Return a remark on a column that may hold times, if none was recognised."""
+    for column, cells in zip(columns, table.cells, strict=True):
+        said, there = _is_called_time(column.name), [cell_text(cell) for cell in cells if not is_missing(cell)]
+        named = f"time={column.name if column.name.isidentifier() else repr(column.name)}"
+        if column.kind == "numbers" and (said or _is_count(column)) and all(is_excel_day(text) for text in there):
+            column.remarks = [remark for remark in column.remarks if remark not in (COUNT, METER)]
+            column.remarks.append(f"if {excel_day(there[0])}, give {named} time_format={EXCEL}")
+            return []
+        like = said or len(re.findall(r"\d", column.example)) >= FEWEST_DIGITS
+        if column.kind == "names" and like and column.distinct == len(there):
+            return [
+                f"{column.name}: {column.example!r} is not a time in a way that is known; if it is one, give {named} "
+                "and time_format="
+            ]
+    return []
+
+
+def _is_called_time(name: str) -> bool:
+    return bool(set(re.findall(r"[a-zA-Z]+", name.lower())) & TIME_WORDS)
+
+
 def _is_count(column: Column) -> bool:
     """Return whether a column only counts, so that it is neither a cost nor a condition."""
-    return METER in column.remarks or COUNT in column.remarks
+    return any(remark in (METER, COUNT) or remark.endswith(f"time_format={EXCEL}") for remark in column.remarks)
 
 
 def _is_called_setting(name: str) -> bool:
@@ -269,14 +313,23 @@ def _time_columns(table: Table, given: str | None) -> list[int]:
     for place, name in enumerate(table.names):
         first = next((cell for cell in table.cells[place] if not is_missing(cell)), "")
         text = str(first)
-        said = bool(set(re.findall(r"[a-zA-Z]+", name.lower())) & TIME_WORDS)
+        said = _is_called_time(name)
         if not isinstance(first, str | float) or (
             isinstance(first, str) and (is_time(text) or (said and is_unix(text)))
         ):
             named.append(place)
         elif said and named and is_clock(text):
             return [named[0], place]  # a date, and the clock beside it
+        elif named and name.strip().lower() in HOUR_WORDS and _are_dates_and_hours(table, named[0], place):
+            return [named[0], place]
     return named[:1]
+
+
+def _are_dates_and_hours(table: Table, dates: int, hours: int) -> bool:
+    """Return whether one column has dates without a clock, and another the hour of each row: 0 to 23, or 1 to 24."""
+    texts = {cell_text(cell) for cell in table.cells[hours]}
+    days = len({str(cell) for cell in table.cells[dates]})
+    return texts <= {str(hour) for hour in range(25)} and 1 <= days <= len(table.lines) / 2
 
 
 def _is_numeric(table: Table, place: int, words: frozenset[str]) -> bool:
@@ -291,8 +344,8 @@ def _numbers(
     try:
         found = read_numbers(table, places, Signs(decimal, thousands), words)
         return dict(zip(places, found, strict=True)), []
-    except InvalidInput:
-        pass
+    except InvalidInput as error:
+        together = str(error)
     read: dict[int, Array] = {}
     said: list[str] = []
     for place in places:  # one by one, so that one column does not hide the others
@@ -300,7 +353,7 @@ def _numbers(
             read[place] = read_numbers(table, [place], Signs(decimal, thousands), words)[0]
         except InvalidInput as error:
             said.append(str(error))
-    return read, said
+    return read, said or [together]
 
 
 def _column(

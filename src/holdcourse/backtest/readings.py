@@ -27,11 +27,23 @@ from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table
-from holdcourse.tables.columns import find_column, has_column, is_named, split_name, with_units
+from holdcourse.tables.columns import find_column, has_column, is_named, require_one_header, split_name, with_units
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.text import FileContent
-from holdcourse.tables.times import HOUR, Times, cell_text, heading_zone, is_unix, joined, read_times, zone_of
+from holdcourse.tables.times import (
+    EXCEL,
+    HOUR,
+    Times,
+    cell_text,
+    excel_day,
+    heading_zone,
+    is_excel_day,
+    is_unix,
+    joined,
+    read_times,
+    zone_of,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -237,7 +249,8 @@ def read_readings(
     timezone
         Time zone of times without one, e.g. ``Europe/Oslo``; also the zone of ``hour`` and ``weekday``.
     time_format, separator, decimal, thousands, encoding, header_line, sheet
-        Format of the file, if it is ambiguous, e.g. ``time_format="%d/%m/%Y %H:%M"``, ``decimal="comma"``.
+        Format of the file, if it is ambiguous, e.g. ``time_format="%d/%m/%Y %H:%M"``, ``decimal="comma"``;
+        ``time_format="excel"`` if the times are days as Excel counts them, such as 45719.5.
     missing
         Other texts that stand for a missing number, e.g. ``"-9999"``; rows with missing cells are left out and counted.
     duplicates
@@ -302,6 +315,7 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         table = frame_table(source)
     table, told = with_units(table)
     notes += told
+    require_one_header(table)
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes
 
@@ -392,7 +406,10 @@ def read_moments(
                 f"{str(other)[:40]!r}; correct it, or say how times are written with time_format="
             )
         seconds[:] = read_numbers(table, columns, signs, missing)[0]
-        return Moments(seconds, None, note=f"times in {name!r} are plain numbers: rows are sorted by them")
+        note = f"times in {name!r} are plain numbers: rows are sorted by them"
+        if all(is_excel_day(str(text)) for text in texts):
+            note += f"; if {excel_day(str(texts[0]))}, give time_format={EXCEL}"
+        return Moments(seconds, None, note=note)
     read, note = read_times(
         texts,
         name,
@@ -563,7 +580,8 @@ class _Reader:
                 "hour, weekday, weekend and lags in hours need times; name the column of the times with time="
             )
         if moments is not None and moments.times is None and any(term.clock for term in terms):
-            raise InvalidInput(f"{moments.note}, so the hour and the weekday are not known; give dates with time=")
+            told, _, hint = moments.note.partition("; ")
+            raise InvalidInput(f"{told}, so the hour and the weekday are not known; {hint or 'give dates with time='}")
         terms, codes = self._named_contexts(terms)
         columns = sorted({paid, *(part[0] for term in terms for part in term.parts)} - set(codes))
         names_of_settings = self._settings_are_names(place, named)
@@ -710,6 +728,7 @@ class _Reader:
                     f"for a missing one; give missing={text} if it is missing, or rename it"
                 )
             found.append(text)
+        self.notes += [f"{self.table.names[place]!r}: {same}" for same in nearly_equal(found)]
         return np.array(found, dtype=object)
 
     def _numbers(self, columns: Sequence[int]) -> list[Array]:
@@ -751,8 +770,8 @@ class _Reader:
         timed = np.flatnonzero(np.isfinite(moments.seconds))
         untimed = len(self.table.lines) - len(timed)
         if untimed:
-            left = "row was left out because it has" if untimed == 1 else "rows were left out because they have"
-            self.notes.append(f"{untimed:,} of {len(self.table.lines):,} {left} no time")
+            left = "was left out because it has" if untimed == 1 else "were left out because they have"
+            self.notes.append(f"{untimed:,} of {counted(len(self.table.lines), 'row')} {left} no time")
         order = timed[np.argsort(moments.seconds[timed], kind="stable")]
         falling = len(timed) > 1 and bool((np.diff(moments.seconds[timed]) < 0).any())
         if falling:
@@ -767,7 +786,7 @@ class _Reader:
                     distinct.append(row)
             if len(distinct) > 1 and duplicates == "refuse":
                 one, two = distinct[:2]
-                when = moments.seconds[one] if moments.times is None else moments.times[one]
+                when = moments.seconds[one] if moments.times is None else f"{moments.times[one]}Z"
                 raise InvalidInput(
                     f"{self.table.at(two)}: the time {when} is already in {self.table.unit} {self.table.lines[one]}, "
                     "with other values; correct it, or choose with duplicates=first, last or keep"
@@ -801,6 +820,18 @@ class _Reader:
             left = f"{int(bad.sum()):,} of {len(bad):,} rows {'was' if bad.sum() == 1 else 'were'} left out"
             self.notes.append(f"{left}: {each}")
         return np.flatnonzero(~bad)
+
+
+def nearly_equal(names: Collection[str]) -> list[str]:
+    """Return a remark on names that differ only in capital letters or blanks, which may be one name."""
+    groups: dict[str, set[str]] = {}
+    for name in set(names):
+        groups.setdefault("".join(name.split()).casefold(), set()).add(name)
+    return [
+        f"{' and '.join(map(repr, sorted(group)))} are read as different names; if they are one, write it in one way"
+        for _, group in sorted(groups.items())
+        if len(group) > 1
+    ]
 
 
 def suspects(values: Array) -> list[tuple[float, int]]:

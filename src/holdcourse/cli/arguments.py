@@ -31,7 +31,8 @@ Timezone = Annotated[
     str | None, typer.Option(help="Time zone of times without one: Europe/Oslo, +01:00.", rich_help_panel=HOW)
 ]
 TimeFormat = Annotated[
-    str | None, typer.Option(help="How times are written, e.g. '%d/%m/%Y %H:%M'.", rich_help_panel=HOW)
+    str | None,
+    typer.Option(help="How times are written, e.g. '%d/%m/%Y %H:%M'; excel for 45719.5.", rich_help_panel=HOW),
 ]
 Separator = Annotated[
     str | None, typer.Option(help="Separator of cells: comma, semicolon, tab, bar, space.", rich_help_panel=HOW)

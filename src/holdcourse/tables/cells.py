@@ -209,7 +209,7 @@ def _split(lines: list[tuple[int, str]], separator: str, label: str, comments: t
         header = header[:-1]
     wrong = _misfit(label, separator, (header_line, header), whole, rows, numbers)
     width = len(header)
-    names = [original(name.strip()) for name in header]
+    names = [original(" ".join(name.split())) for name in header]
     cut = [[original(cell.strip()) for cell in row[:width]] for row in rows]
     return Rows(separator, names, header_line, cut, numbers, comments, wrong)
 

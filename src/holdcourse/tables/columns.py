@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -120,6 +121,38 @@ def _tells_averages(table: Table) -> bool:
     return any(words) and all(not word or word in AVERAGES for word in words)
 
 
+def require_one_header(table: Table) -> None:
+    """Raise if the first row describes the columns, as the names above it do: words, where all rows below hold numbers.
+
+    Words that stand for a missing number are in one column, or the same in all.
+    """
+    first = [column[0] for column in table.cells]
+    words = [cell.strip() for cell in first if isinstance(cell, str) and not is_missing(cell)]
+    if (
+        len(table.lines) < 3
+        or table.lines[0] <= table.header_line
+        or len(set(words)) < 2
+        or len(set(words)) < len(words)
+    ):
+        return
+    if any(is_number(cell) or is_time(str(cell)) for cell in first if not is_missing(cell)):
+        return
+    numbers = [place for place, column in enumerate(table.cells) if _are_numbers_below(column)]
+    described = [place for place in numbers if not is_missing(first[place])]
+    if len(described) >= 2 and len(described) == len(numbers):
+        raise InvalidInput(
+            f"{table.at(0)}: {first[described[0]]!r} in column {table.names[described[0]]!r} describes the column, and "
+            f"so do the others in this {table.unit}; leave the {table.unit} out, or take the names from it with "
+            f"header_line={table.lines[0]}"
+        )
+
+
+def _are_numbers_below(column: Sequence[Cell]) -> bool:
+    """Return whether all cells are numbers or missing, but for the first two: a row of units may follow."""
+    below = [cell for cell in column[2:] if not is_missing(cell)]
+    return bool(below) and all(is_number(cell) for cell in below)
+
+
 def with_units(table: Table) -> tuple[Table, list[str]]:
     """Return a table whose names have the units of a row below them, without that row, and what there is to note.
 
@@ -161,7 +194,8 @@ def find_column(table: Table, name: str) -> int:
             return same[0]
         if same:
             several = " and ".join(f"{place + 1} ({table.names[place]!r})" for place in same[:4])
-            raise InvalidInput(f"{table.label}: the columns {several} may both be {name!r}; rename one of them")
+            may = "may both" if len(same) == 2 else "may all"
+            raise InvalidInput(f"{table.label}: the columns {several} {may} be {name!r}; give each a name of its own")
     by_plain = {_plain(each): each for each in [*table.names, *bare]}
     near = difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.7)
     meant = f"; did you mean {by_plain[near[0]]!r}?" if near else ""
@@ -185,4 +219,4 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"\s+", " ", name.strip()).casefold()
+    return re.sub(r"\s+", " ", unicodedata.normalize("NFC", name.strip())).casefold()

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, counted
 from holdcourse.tables.cells import Cell, Table
 
 Array: TypeAlias = NDArray[np.float64]
@@ -32,6 +32,7 @@ MISSING_WORDS = frozenset(
 )
 SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2007": " ", "\u2212": "-", "\u2019": "'"})
 SIGNS = {".": "point", ",": "comma"}
+MOST_WORDS = 6  # that a message lists
 BODY = re.compile(r"([+-]?)((?:[\d.,]|(?<=\d)[' ](?=\d))*\d[.,]?)([eE][+-]?\d{1,4})?")
 
 
@@ -246,6 +247,8 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
             shown = str(cell) if text is None else text
             verb = "may be" if " or " in number and ": " in number else "is"
             remedy = _remedy(number, shown)
+            if not remedy and verb == "is":
+                remedy = f"; leave missing values empty, or {_named_as_missing(texts, signs)}"
             raise InvalidInput(
                 f"{table.at(row)}: {shown[:40]!r} in column {table.names[column]!r} {verb} {number}{remedy}"
             )
@@ -253,7 +256,17 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
     return values
 
 
+def _named_as_missing(texts: Sequence[str | None], signs: Signs) -> str:
+    """Return the remedy for all words of a column at once, so that a person need not meet them one by one."""
+    words = [text for text in dict.fromkeys(texts) if text is not None and signs.number(text) == "not a number"]
+    listed = ", ".join(word[:20] for word in words[:MOST_WORDS])
+    told = repr(listed) if re.search(r"[^\w.+-]", listed) else listed
+    more = f" and {counted(len(words) - MOST_WORDS, 'more word')}" if len(words) > MOST_WORDS else ""
+    return f"name the {'word' if len(words) == 1 else 'words'}: missing={told}{more}"
+
+
 def _remedy(number: str, shown: str) -> str:
+    """Return what to do about a text that is no number; "" where it may stand for a missing one."""
     if " give " in number:
         return ""
     if "decimal" in number or "thousands" in number:
@@ -265,4 +278,4 @@ def _remedy(number: str, shown: str) -> str:
     beside = re.fullmatch(r"(\W?)\s*([+-]?\d[\d.,' ]*?)(\W|\s+[^\d\s]{1,6}|[^\W\d]{2}[^\d\s]{0,4})?", shown)
     if beside and (beside[1] or beside[3]) and shape_of(beside[2]) is not None:
         return f"; write {beside[2]}, and put the unit into the header"
-    return f"; leave missing values empty, or name the word: missing={shown[:20]}"
+    return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
@@ -55,6 +56,10 @@ def read_file(
     found = read_text(path, label, encoding=encoding, most_cells=most_cells)
     if found.text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         raise InvalidInput(f"{label} is JSON, not a table; export it as CSV")
+    if found.text.lstrip("\ufeff \t\r\n")[:1] == "<":
+        raise InvalidInput(
+            f"{label} is a page of HTML or XML, not a table; open it in Excel and save it as .xlsx or CSV"
+        )
     note = {"utf-8": "", "cp1252": "text read as cp1252 (encoding= for another)"}.get(found.encoding)
     table = read_table(found.text, label, separator=separator, header_line=header_line)
     return table, f"text read as {found.encoding}" if note is None else note
@@ -123,7 +128,7 @@ def cell_of(value: Any) -> Cell | None:
     if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return ""
     if isinstance(value, str):
-        return value
+        return unicodedata.normalize("NFC", value)
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return str(value)  # a name, not a number
     if hasattr(value, "to_pydatetime"):
@@ -221,7 +226,7 @@ def _excel_rows(
 def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
     header_line, header = rows[0]
     width = max((place + 1 for place, name in enumerate(header) if name != ""), default=0)
-    names = [str(name).strip() for name in header[:width]]
+    names = [" ".join(str(name).split()) for name in header[:width]]
     for number, row in rows[1:]:
         beyond = next(
             (place for place, cell in enumerate(row) if cell != "" and (place >= width or not names[place])), -1

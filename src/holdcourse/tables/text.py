@@ -11,6 +11,7 @@ import io
 import lzma
 import math
 import os
+import unicodedata
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -136,6 +137,8 @@ def read_text(
     if sum(map(raw.count, SEPARATORS)) > most_cells:
         raise TooLarge(f"{label} has more than {most_cells:,} cells; split it by years")
     found = decoded(raw, label, encoding)
+    # An umlaut may be one sign or two, which look alike; a name written in both ways is one name.
+    found = found._replace(text=unicodedata.normalize("NFC", found.text))
     if "\x00" in found.text:
         raise DamagedFile(f"{label} contains bytes that are not text; export it again as CSV")
     return found

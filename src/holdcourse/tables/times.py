@@ -36,6 +36,7 @@ _EPOCH = datetime(1970, 1, 1)
 # Days by number that can be taken for each other all stand here: what fits two of them is refused.
 _DAY_FORMATS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d-%b-%Y", "%d %b %Y"),
+    "%Y-%m-%d",
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%y/%m/%d", "%d-%m-%y", "%m-%d-%y", "%y-%m-%d", "%d-%b-%y", "%b %d %Y"),
 )
 _CLOCK_FORMATS = (
@@ -52,8 +53,18 @@ _HEADING_OFFSET = re.compile(
     re.IGNORECASE,
 )
 _MINUTES = {"5": "30", "50": "30", "75": "45"}  # of UTC+5.5; UTC+5.30 has them as they are
-_END_OF_DAY = re.compile(r"(.*[ T])24(:00(?::00(?:\.0+)?)?)")  # 24:00 is the midnight that ends a day
+# 24:00 is the midnight that ends a day, and so is hour 24 behind a date; the 24 of "1 Jan 24" is a year.
+_END_OF_DAY = re.compile(r"(.*[ T](?=24:)|\S*\d{4}\S*[ T](?=24$))24((?::00(?::00(?:\.0+)?)?)?)")
 _YEARS = ("%Y", "%y", "%G", "%c", "%x", "%D", "%s")  # directives that tell a year
+# Behind a time. Letters that name several zones, such as EST, CST and IST, are not among them.
+_ZONE_HOURS = {"UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "WEST": 1, "CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2} | {
+    "EET": 2,
+    "EEST": 3,
+}
+_ZONE_WORD = re.compile(rf"(.*\d(?: ?[aApP][mM])?) ?\b({'|'.join(_ZONE_HOURS)})")
+EXCEL = "excel"  # as a format of times: days since the end of 1899
+_EXCEL_EPOCH = datetime(1899, 12, 30)
+_EXCEL_DAY = re.compile(r"[1-7]\d{4}(?:[.,]\d+)?")  # in 1927 to 2118
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
 
@@ -154,9 +165,16 @@ def _parsed(
     if any(dates):
         if not all(dates):
             row = dates.index(False)
-            raise InvalidInput(f"{place(row)}: {str(given[row])[:40]!r} is text, but other cells are dates; correct it")
+            raise InvalidInput(
+                f"{place(row)}: {str(given[row])[:40]!r} is text, but other cells are dates; correct it, or "
+                "leave the row out"
+            )
         return [cell for cell in given if isinstance(cell, datetime)]
     cells = [str(cell).strip() for cell in given]
+    if time_format is not None and time_format.strip().lower() == EXCEL:
+        return [_excel_time(cell, row, place) for row, cell in enumerate(cells)]
+    if time_format is None and not _is_iso(cells[0]) and _ZONE_WORD.fullmatch(cells[0]):
+        return _with_zone_words(cells, place)
     ended = [_END_OF_DAY.fullmatch(cell) for cell in cells]
     if any(ended):
         cells = [cell if match is None else f"{match[1]}00{match[2]}" for cell, match in zip(cells, ended, strict=True)]
@@ -195,10 +213,51 @@ def _parsed(
         # Raises at the cell that does not fit; of several ways, in the one that goes furthest.
         return _by_format(cells, max(fitting, key=lambda form: _first_misfit(cells, form)), place)
     bad = next((row for row, cell in enumerate(cells) if not _is_iso(cell)), 0)
-    raise InvalidInput(
-        f"{place(bad)}: {cells[bad][:40]!r} is not a time; write times like 2020-06-30T12:00Z, or give their format "
-        "with time_format="
-    )
+    told = f"{place(bad)}: {cells[bad][:40]!r} is not a time"
+    if bad:
+        raise InvalidInput(f"{told} like {cells[0]!r}; correct it, or leave the row out")
+    if all(_EXCEL_DAY.fullmatch(cell) for cell in cells):
+        raise InvalidInput(f"{told}; if {excel_day(cells[0])}, give time_format={EXCEL}")
+    raise InvalidInput(f"{told}; write times like 2020-06-30T12:00Z, or give their format with time_format=")
+
+
+def _with_zone_words(cells: Sequence[str], place: Callable[[int], str]) -> list[datetime]:
+    """Read times behind which their zone stands, such as CET and CEST in turn."""
+    matches = [_ZONE_WORD.fullmatch(cell) for cell in cells]
+    if not all(matches):
+        row = matches.index(None)
+        raise InvalidInput(
+            f"{place(row)}: {cells[row][:40]!r} is not a time like {cells[0]!r}; correct it, or leave the row out"
+        )
+    found = [match for match in matches if match]
+    zones = [fixed_zone(timedelta(hours=_ZONE_HOURS[match[2]])) for match in found]
+    plain = _parsed([match[1] for match in found], place, None)
+    return [when.replace(tzinfo=zone) for when, zone in zip(plain, zones, strict=True)]
+
+
+def excel_day(cell: str) -> str:
+    """Return what a number would be as Excel's count of days, for a message.
+
+    >>> excel_day("45719,5")
+    'it counts days as Excel does (45719,5 is 2025-03-03 12:00)'
+    """
+    return f"it counts days as Excel does ({cell} is {_excel_time(cell, 0, str):%Y-%m-%d %H:%M})"
+
+
+def is_excel_day(cell: str) -> bool:
+    """Return whether a number may be a day of our time as Excel counts them."""
+    return _EXCEL_DAY.fullmatch(cell) is not None
+
+
+def _excel_time(cell: str, row: int, place: Callable[[int], str]) -> datetime:
+    if not _EXCEL_DAY.fullmatch(cell):
+        raise InvalidInput(
+            f"{place(row)}: {cell[:40]!r} is not a day as Excel counts them, such as 45719.5; correct it, or "
+            "time_format="
+        )
+    whole, _, decimals = cell.replace(",", ".").partition(".")
+    to = 60 if len(decimals) < 5 else 1  # seconds; four decimals are finer than a minute, five than a second
+    return _EXCEL_EPOCH + timedelta(days=int(whole), seconds=to * round(86400 * float(f"0.{decimals}0") / to))
 
 
 def _seconds(moment: datetime, row: int, place: Callable[[int], str]) -> float:
@@ -236,7 +295,8 @@ def is_unix(cell: str) -> bool:
 
 def is_time(cell: str) -> bool:
     """Return whether a text is a time in one of the ways that are known; a plain number is none."""
-    text = cell.strip()
+    zoned = _ZONE_WORD.fullmatch(cell.strip())
+    text = zoned[1] if zoned else cell.strip()
     return _is_iso(text) or (
         not re.fullmatch(r"\d*\.?\d*", text) and any(_fits(text, d + c) for c in _CLOCK_FORMATS for d in _DAY_FORMATS)
     )
@@ -287,8 +347,8 @@ def _by_format(cells: Sequence[str], form: str, place: Callable[[int], str], *, 
                 words = f"{place(row)}: {cell[:40]!r} does not fit time_format={form!r}"
                 raise InvalidInput(f"{words}; correct the file or time_format=") from None
             raise InvalidInput(
-                f"{place(row)}: {cell[:40]!r} is not a time like {cells[0]!r} ({form}); correct it, or say how times "
-                "are written with time_format="
+                f"{place(row)}: {cell[:40]!r} is not a time like {cells[0]!r} ({form}); correct it, leave the "
+                "row out, or say how times are written with time_format="
             ) from None
     return moments
 
