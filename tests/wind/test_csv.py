@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.wind_files import csv_text
 
+from holdcourse.cli.data import kind_of
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.wind import bundled, load
 
@@ -246,6 +248,34 @@ def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     data = load(written(tmp_path, text), max_missing=0.5)
     assert data.speed.tolist() == [[5.25, 6.5], [5.0, 6.0], [5.0, 6.0]]  # the empty hour is a gap
     assert [gap.hours for gap in data.gaps] == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["Excel", "Parquet"])
+def test_sheets(tmp_path: Path, kind: str) -> None:
+    when = [datetime(2020, 6, 1, hour) for hour in range(3)]
+    speeds = {"100": [7.0, 7.125, None], "ws_200m": [8.0, 1.234, 9.5]}
+    path = tmp_path / "lidar"
+    if kind == "Excel":
+        openpyxl = pytest.importorskip("openpyxl")
+        book = openpyxl.Workbook()
+        for row in (["time", "ws\n100 m", "ws_200m"], *zip(when, *speeds.values(), strict=True)):
+            book.active.append(row)
+        book.save(path)
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"time": when, "ws_100m": speeds["100"], "ws_200m": speeds["ws_200m"]}), path)
+    data = load(path, max_missing=0.5)
+    assert data.heights.tolist() == [100, 200]
+    np.testing.assert_array_equal(data.speed, [[7, 8], [7.125, 1.234], [np.nan, 9.5]])
+    assert str(data.time[2]) == "2020-06-01T02:00:00"
+    assert data.source == f"{kind}, one column per height"
+    assert kind_of([str(path)]) == "wind"
+    if kind == "Excel":
+        book.create_sheet("Notes")["A1"] = "as received"
+        book.save(path)
+        with pytest.raises(InvalidInput, match="has the sheets 'Sheet', 'Notes'; save the one with the wind as a file"):
+            load(path)
 
 
 def test_tabs_and_decimal_commas(tmp_path: Path) -> None:
@@ -507,6 +537,13 @@ def test_two_decimal_signs(tmp_path: Path) -> None:
     path = written(tmp_path, table("time;ws_10m;ws_100m", "{time};5,5;6.5"))
     with pytest.raises(InvalidInput, match=r"line 2: '5,5' in column 'ws_10m' is not a number with a decimal point"):
         load(path)
+
+
+@pytest.mark.parametrize("names", ["Date,Hour", "Datum,Stunde"])
+def test_the_hour_in_a_column_of_its_own(tmp_path: Path, names: str) -> None:
+    rows = "".join(f"2020-06-{day:02d},{hour},5,6\n" for day in (1, 2) for hour in range(24))
+    data = load(written(tmp_path, f"{names},ws_10m,ws_100m\n{rows}"))
+    assert [str(time) for time in data.time[[1, -1]]] == ["2020-06-01T01:00:00", "2020-06-02T23:00:00"]
 
 
 @pytest.mark.parametrize("names", ["Datum;Uhrzeit", "Date (UTC);Time (UTC)", "date;time"])

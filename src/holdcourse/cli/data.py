@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +41,7 @@ from holdcourse.wind.files.csv_table import tidy_columns, wide_columns
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.info import describe, draw, strips
 from holdcourse.wind.files.load import load
-from holdcourse.wind.files.paths import expand
+from holdcourse.wind.files.paths import expand, is_workbook
 from holdcourse.wind.files.windio import is_windio
 
 app = typer.Typer(
@@ -192,12 +191,10 @@ def kind_of(files: list[str], **options: Any) -> Kind:
         raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from None
     if head[:3] == b"CDF" or head in (b"\x89HDF", b"GRIB"):
         return "wind"
-    if head == b"PK\x03\x04":
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return "readings" if "xl/workbook.xml" in archive.namelist() else "wind"
-        except (zipfile.BadZipFile, OSError):
-            return "readings" if path.suffix.lower() == ".xlsx" else "wind"  # which says what is wrong with it
+    if head == b"PK\x03\x04" and not is_workbook(path):
+        return "readings" if path.suffix.lower() == ".xlsx" else "wind"  # which says what is wrong with it
+    if options.get("sheet") is not None:
+        return "readings"
     _refuse_awesio(path)
     if len(expand(files)) > 1 or is_windio(path):
         return "wind"  # a plant's readings are one table

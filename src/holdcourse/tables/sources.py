@@ -14,9 +14,14 @@ from typing import Any, BinaryIO
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, MissingExtra, TooLarge
 from holdcourse.tables.cells import Cell, Table, read_table
 from holdcourse.tables.text import MOST_CELLS, FileContent, allowed_of, read_text, stream_of
+from holdcourse.tables.times import cell_text
 
 EXCEL, PARQUET, OLD_EXCEL = b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0"
 INSTALL = 'pip install "holdcourse[tables]"'
+
+
+class SeveralSheets(InvalidInput):
+    """An Excel file has several sheets, and none was chosen."""
 
 
 def read_file(
@@ -190,7 +195,7 @@ def _sheet(
         if not names:
             raise DamagedFile(f"{label} contains no sheet; save it again, or as CSV")
         if sheet is None and len(names) > 1:
-            raise InvalidInput(f"{label} has the sheets {', '.join(map(repr, names[:8]))}; choose one with sheet=")
+            raise SeveralSheets(f"{label} has the sheets {', '.join(map(repr, names[:8]))}; choose one with sheet=")
         if sheet is not None and sheet not in names:
             raise InvalidInput(f"{label} has no sheet {sheet!r}; its sheets are {', '.join(map(repr, names[:8]))}")
         page = book[sheet or names[0]]
@@ -226,7 +231,7 @@ def _excel_rows(
 def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
     header_line, header = rows[0]
     width = max((place + 1 for place, name in enumerate(header) if name != ""), default=0)
-    names = [" ".join(str(name).split()) for name in header[:width]]
+    names = [" ".join(cell_text(name).split()) for name in header[:width]]
     for number, row in rows[1:]:
         beyond = next(
             (place for place, cell in enumerate(row) if cell != "" and (place >= width or not names[place])), -1

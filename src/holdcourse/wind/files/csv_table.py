@@ -1,4 +1,4 @@
-"""CSV files: one column per height (`ws_100m`, `wind_speed_100m`, `100`), or tidy rows `time, height, speed`.
+"""Tables of text, Excel and Parquet: a column per height (`ws_100m`, `100`), or tidy rows `time, height, speed`.
 
 Lines that start with `#` are comments; those of metocean-api (NORA3) name product, site and units.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from holdcourse.errors import InvalidInput, counted
 from holdcourse.tables import cells as tables
 from holdcourse.tables.columns import AVERAGES
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_number, shape_of
+from holdcourse.tables.sources import SeveralSheets, read_file
 from holdcourse.tables.text import MOST_CELLS, read_text
 from holdcourse.tables.times import Times, is_time, read_times
 from holdcourse.wind.files.data import (
@@ -43,7 +44,7 @@ MOST_REPEATED = 0.4  # of the rows; where there are more, each time has several 
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
 _TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "gmt"))
-_CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day")
+_CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day", "hour", "stunde")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights", "höhe", "hoehe", "høyde"))
@@ -200,7 +201,7 @@ UNCLEAR_MEAN_BELOW_200M, UNCLEAR_MEAN, UNCLEAR_SPEED = 16.0, 25.0, 75.0
 
 @dataclass(frozen=True)
 class Table:
-    """The cells of a CSV file by column, and what its comments say."""
+    """The cells of a file by column, and what its comments say."""
 
     label: str
     names: list[str]
@@ -209,6 +210,7 @@ class Table:
     comments: tuple[str, ...]
     units: dict[str, str] = field(default_factory=dict)  # by column, from a row of units below the names
     signs: Signs = field(default_factory=Signs)
+    source: str = LAYOUT  # CSV, Excel or Parquet
 
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
@@ -265,14 +267,20 @@ def read_piece(file: WindFile, options: Options) -> Piece:
         height_notes += _repeated(table, times, speed, metres)
         notes += height_notes
         times, names, heights, speed = _pivot(table, times, metres, speed[:, 0])
-    layout = f"{LAYOUT} ({product})" if product else f"{LAYOUT}, {'one column per height' if tidy is None else 'tidy'}"
+    layout = (
+        f"{LAYOUT} ({product})" if product else f"{table.source}, {'one column per height' if tidy is None else 'tidy'}"
+    )
     return Piece(file.label, layout, times, names, heights, speed, site, (*notes, zone_note))
 
 
 def read_table(file: WindFile, header_line: int | None = None) -> Table:
     """Return the cells by column. The first line that is no comment names the columns, unless another is given."""
-    text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
-    found = tables.read_table(text, file.label, header_line=header_line)
+    source = LAYOUT
+    if file.kind == "sheet":
+        found, source = _sheet(file, header_line)
+    else:
+        text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
+        found = tables.read_table(text, file.label, header_line=header_line)
     for name in found.names:
         if is_time(name) or re.fullmatch(r"\d{8,}(?:\.\d*)?", name):  # its neighbours would be taken for heights
             raise InvalidInput(
@@ -295,8 +303,18 @@ def read_table(file: WindFile, header_line: int | None = None) -> Table:
                 f"it, such as {found.names[i]}_{word.lower()}, so that it is left out"
             )
     signs = _signs([cells[i] for i in places])
-    signs.usual = "." if found.separator == "," else None
-    return Table(found.label, found.names, cells, lines, found.comments, units, signs)
+    signs.usual = "." if found.separator in (",", "") else None  # numbers of a sheet are no texts
+    return Table(found.label, found.names, cells, lines, found.comments, units, signs, source)
+
+
+def _sheet(file: WindFile, header_line: int | None) -> tuple[tables.Table, str]:
+    """Read an Excel or Parquet file, and say which it is."""
+    try:
+        table, note = read_file(file.path, header_line=header_line)
+        return replace(table, label=file.label), note.partition(",")[0]
+    except SeveralSheets as error:
+        several = str(error).partition(";")[0]
+        raise InvalidInput(f"{several}; save the one with the wind as a file of its own, or as CSV") from None
 
 
 def _describes(cells: Sequence[str]) -> bool:

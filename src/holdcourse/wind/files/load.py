@@ -158,7 +158,8 @@ def _each_time_once(pieces: Sequence[Piece], time: Times, speed: Array) -> NDArr
 
 KNOWN_LAYOUTS = (
     "ERA5 on pressure levels (u, v, z), ERA5 on model levels (u, v), ECMWF/Cloudnet (uwind, vwind, height), "
-    "speeds by time and height (windIO, NEWA, DOWA), or a CSV with one column per height"
+    "speeds by time and height (windIO, NEWA, DOWA), or a CSV with one column per height. "
+    "If it holds speeds by time and height, call these dimensions time and height, and the speeds wind_speed"
 )
 
 
@@ -243,8 +244,8 @@ def _pieces(paths: Paths, options: Options, stack: ExitStack) -> list[Piece]:
     ground: list[Field] = []
     for file in wind_files(paths, stack):
         with guarded(file.label):
-            if file.kind == "text":
-                pieces.append(_text(file, options, stack))
+            if file.kind in ("text", "sheet"):
+                pieces.append(_table(file, options, stack))
                 continue
             fields = open_fields(file, stack)
             with_wind = [field for field in fields if era5.is_ifs(field) or field.has("u", "v")]
@@ -267,9 +268,9 @@ def _pieces(paths: Paths, options: Options, stack: ExitStack) -> list[Piece]:
     return pieces
 
 
-def _text(file: WindFile, options: Options, stack: ExitStack) -> Piece:
-    """Read a CSV or a windIO file."""
-    if windio.is_windio(file.path):
+def _table(file: WindFile, options: Options, stack: ExitStack) -> Piece:
+    """Read a CSV, an Excel or Parquet file, or a windIO file."""
+    if file.kind == "text" and windio.is_windio(file.path):
         return windio.read_windio(file, options, stack)
     return csv_table.read_piece(file, options)
 

@@ -18,7 +18,7 @@ from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.text import MARKS, allowed_bytes, parts
 
-Kind: TypeAlias = Literal["netcdf3", "netcdf4", "grib", "zip", "text"]
+Kind: TypeAlias = Literal["netcdf3", "netcdf4", "grib", "zip", "text", "sheet"]  # a sheet: Excel and Parquet
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
@@ -27,6 +27,7 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"\x89HDF\r\n\x1a\n", "netcdf4"),
     (b"GRIB", "grib"),
     (b"PK\x03\x04", "zip"),
+    (b"PAR1", "sheet"),
     (b"\x1f\x8b", "text"),
     (b"\xfd7zXZ\x00", "text"),
 )
@@ -85,7 +86,7 @@ def kind_of(path: Path, label: str) -> Kind:
         raise DamagedFile(f"{label} is empty; download or export it again")
     for magic, kind in _MAGIC:
         if head.startswith(magic):
-            return kind
+            return "sheet" if kind == "zip" and is_workbook(path) else kind
     if head.startswith(b"CDF\x05"):
         raise InvalidInput(
             f"{label} is NetCDF in the 64-bit data format; convert it: nccopy -k nc4 {label} converted.nc"
@@ -96,6 +97,15 @@ def kind_of(path: Path, label: str) -> Kind:
             "the download may have failed: download it again"
         )
     return "text"
+
+
+def is_workbook(path: Path) -> bool:
+    """Return whether an archive is an Excel file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def _unpacked(path: Path, stack: ExitStack) -> Iterator[WindFile]:

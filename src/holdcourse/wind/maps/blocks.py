@@ -127,7 +127,7 @@ def _opened(paths: Paths) -> Iterator[tuple[list[Field], list[Field]]]:
         ground: list[Field] = []
         for file in wind_files(paths, stack):
             with guarded(file.label):
-                if file.kind == "text":
+                if file.kind in ("text", "sheet"):
                     raise InvalidInput(
                         f"{file.label} has the wind of one site; a map needs wind on a grid (NetCDF or GRIB)"
                     )
