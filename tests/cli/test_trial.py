@@ -115,9 +115,36 @@ def test_a_plan_reads_the_wind_that_a_backtest_reads(run, monkeypatch, tmp_path)
     assert seen[0].speed[0].tolist() == [5.0, 10.0]
 
 
+@pytest.mark.parametrize("saved", [(), ("plant.policy",)])
+def test_a_plan_flies_the_history_too(run, monkeypatch, tmp_path, saved):
+    """Also with a saved policy, whose plan would otherwise be made from the wind of --wind alone."""
+    for name, month in (("new.csv", 6), ("old.csv", 5)):
+        rows = "\n".join(f"2024-{month:02}-01 {hour:02}:00,{5 + month},8" for hour in range(24))
+        (tmp_path / name).write_text(f"time,ws_50m,ws_100m\n{rows}\n")
+    hc.gp_md(hc.Problem([0.0, 1.0], scale=0.1)).save(tmp_path / "plant.policy")
+    paths = Paths(10 + np.arange(400.0), 11 + np.arange(400.0), np.zeros(400), np.zeros(400))
+    seen = []
+    for name, place in (("left_out_paths", 0), ("policy_paths", 1)):
+        monkeypatch.setattr(
+            trial, name, lambda *given, place=place, **more: seen.append(given[place]) or (paths, None, 1.0)
+        )
+    run("trial", "plan", *saved, "--wind", "new.csv", "--history", "old.csv", "--history", "old.csv")
+    assert len(seen[0]) == 48
+    assert seen[0].speed[[0, -1], 0].tolist() == [10.0, 11.0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--wind", "demo", "--history", "old.csv"), "--wind demo has its own history; leave out --history"),
+        (("--log", "plant.csv", *COLUMNS, "--history", "old.csv"), "--history has no effect with --log; leave it out"),
+        (("--wind", "demo", "--sheet", "Data"), "--sheet has no effect with --wind; leave it out"),
+        (("--wind", "demo", "--move-cost", "2"), "--move-cost has no effect with --wind"),
+        (("plant.policy", "--wind", "demo", "--movement", "2"), "--movement has no effect with a saved policy, which"),
+        (
+            ("plant.policy", "--log", "plant.csv", *COLUMNS, "--fixed-cost", "2"),
+            "--fixed-cost has no effect with a saved",
+        ),
         ((), "with --log, or wind with --wind"),
         (("--log", "plant.csv"), "--log needs --action, --cost and --context"),
         (("--wind", "demo", "--blocks", "a"), "--blocks takes lengths in rounds such as 2,4,8, got 'a'"),

@@ -15,6 +15,7 @@ from rich.table import Table
 import holdcourse as hc
 from holdcourse.backtest.readings import Duplicates, Readings, read_readings
 from holdcourse.cli.arguments import (
+    HOW,
     Decimal,
     Duplicated,
     Encoding,
@@ -78,6 +79,7 @@ def group() -> None:
 
 @app.command("plan")
 def plan_command(
+    ctx: typer.Context,
     policy: Annotated[
         Path | None, typer.Argument(help="A saved policy; default: our recommended policy, learned from the data.")
     ] = None,
@@ -113,7 +115,9 @@ def plan_command(
     wind: Annotated[
         list[str] | None, typer.Option(help="Wind of one site; 'demo' takes the bundled wind.", rich_help_panel=WIND)
     ] = None,
-    history: Annotated[list[str] | None, typer.Option(help="Earlier wind of the site.", rich_help_panel=WIND)] = None,
+    history: Annotated[
+        list[str] | None, typer.Option(help="Earlier wind of the site, which is flown too.", rich_help_panel=WIND)
+    ] = None,
     lat: Annotated[float | None, typer.Option(help="Latitude of the site.", rich_help_panel=WIND)] = None,
     lon: Annotated[float | None, typer.Option(help="Longitude of the site.", rich_help_panel=WIND)] = None,
     surface_height: Annotated[
@@ -126,7 +130,8 @@ def plan_command(
         float, typer.Option(help="Largest share of missing speeds that is accepted.", rich_help_panel=WIND)
     ] = 0.3,
     movement: Annotated[
-        str, typer.Option(help="Cost of moving: paper, physical, kWh per m.", rich_help_panel=WIND)
+        str,
+        typer.Option(help="Cost of moving: paper, physical, kWh per m; a saved policy knows it.", rich_help_panel=WIND),
     ] = "physical",
     gain: Annotated[float | None, typer.Option(help="Gain to detect, %; default: the gain in the simulation.")] = None,
     blocks: Annotated[
@@ -174,6 +179,7 @@ def plan_command(
     check_out(out)
     if (log is None) == (wind is None):
         raise InvalidInput("give the data to simulate with: a plant's readings with --log, or wind with --wind")
+    _refuse_needless(ctx, "--wind" if log is None else "--log", saved=policy is not None)
     loaded = None
     if policy is not None:
         refuse_record(policy, "a plan needs a policy file")
@@ -274,6 +280,23 @@ def report(
             typer.echo(f"written: {', '.join(str(path) for path in written)}")
 
 
+def _refuse_needless(ctx: typer.Context, data: str, *, saved: bool) -> None:
+    """Raise if an option was given that these data, or a saved policy, leave without effect."""
+    shared = ("timezone", "time_format", "header_line")  # how any text is written
+    other = (PLANT, HOW) if data == "--wind" else (WIND,)
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        option = max(param.opts, key=len)
+        if getattr(param, "rich_help_panel", None) in other and param.name not in shared:
+            raise InvalidInput(f"{option} has no effect with {data}; leave it out")
+        if saved and param.name in ("move_cost", "fixed_cost", "movement"):
+            raise InvalidInput(
+                f"{option} has no effect with a saved policy, which knows what a move costs; leave it out"
+            )
+
+
 def _plant_paths(
     readings: Readings,
     hours: float | None,
@@ -346,8 +369,10 @@ def _wind_paths(
 ) -> tuple[Paths, Rehearse, float]:
     """Both arms over a site's wind, the trial's rehearsal, and how long a round lasts."""
     demo = wind == ["demo"]
+    if demo and history:
+        raise InvalidInput("--wind demo has its own history; leave out --history, or give wind of your own")
     if policy is not None:
-        data = bundled("test") if demo else load(wind, **reading)
+        data = bundled("test") if demo else load([*wind, *(history or [])], **reading)
         altitude = None if baseline is None else _value(baseline)
         return policy_paths(policy, data, altitude=altitude, seed=seed, progress=working.tell)
     if baseline is not None:
@@ -355,10 +380,7 @@ def _wind_paths(
             "without a policy file, the baseline is the altitude that was best in the rest of the wind; leave out "
             "--baseline, or give a policy file"
         )
-    if demo and history is None:
-        whole = bundled("all")
-    else:
-        whole = load([*wind, *(history or [])], **reading)
+    whole = bundled("all") if demo else load([*wind, *(history or [])], **reading)
     return left_out_paths(whole, Plan(movement=_value(movement), seed=seed), progress=working.tell)
 
 
