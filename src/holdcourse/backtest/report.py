@@ -131,8 +131,8 @@ def _table(found: PlantBacktest) -> str:
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>Costs"
         f"{unit}, estimated by a model of the half of the readings that no policy saw. Saved: less than what was done. "
         "Policies marked * know more than anybody can measure at the plant; they are yardsticks, not options. Fixed: "
-        "the best fixed setting in the half that policies ran in. Guessed: share of rounds in settings about which the "
-        "readings say next to nothing.</p></section>"
+        "the best fixed setting in the half that policies ran in. Stationary: stays at the setting where the run "
+        "begins. Guessed: share of rounds in settings about which the readings say next to nothing.</p></section>"
     )
 
 

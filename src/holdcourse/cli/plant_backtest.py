@@ -76,6 +76,7 @@ from holdcourse.units import beside, quantity, rate
 
 LEGEND = """\
 saved: less than what was done (as run). Fixed: the best fixed setting in the half of the readings that policies ran in.
+Stationary: stays at the setting where the run begins.
 * knows more than anybody can measure at the plant: a yardstick, not an option
 """
 MANY_READINGS = 2000  # from which on they are checked beside the backtest

@@ -86,8 +86,9 @@ def machines(
         )
     console.print(table)
     for each in found:
-        console.print(f"\n[bold]{each.name}[/]: {each.title}. {each.wind_words}.", highlight=False)
-        console.print(f"from {each.source}", style="dim", highlight=False, markup=False)
+        wind = each.wind_words[0].upper() + each.wind_words[1:]
+        console.print(f"\n[bold]{each.name}[/]: {each.title}. {wind}.", highlight=False)
+        console.print(f"Source: {each.source}", style="dim", highlight=False, markup=False)
     typer.echo("\nall about one: holdcourse wind machines skysails")
 
 

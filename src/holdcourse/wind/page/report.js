@@ -390,7 +390,7 @@
     g.textAlign = "center"; g.textBaseline = "top"; g.fillStyle = css("--soft");
     let last = -Infinity;
     for (const r of rhos) { g.fillRect(X(r), c.y1 - 14, 1, 5); if (X(r) - last > 44) { g.fillText(`${+(S.climb / r).toPrecision(2)}`, X(r), c.y1 - 7); g.fillText(`\u03c1 ${+r.toPrecision(3)}`, X(r), c.y1 + 9); last = X(r); } }
-    g.textAlign = "left"; g.fillText("kWh/m", c.x1 + 14, c.y1 - 7);
+    g.textAlign = "left"; g.fillText("kWh/m", c.x1 + 22, c.y1 - 7);
     for (const { p, lines } of series) {
       if (!gains || p.know || lines.some((line) => line.gain_low === null)) continue;
       g.fillStyle = p.colour; g.globalAlpha = 0.16; g.beginPath();
