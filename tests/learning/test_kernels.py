@@ -235,6 +235,98 @@ def test_a_kernel_of_the_users_own_that_is_no_covariance_is_refused(kernel):
         hc.gp_md(line, kernel=Kernel(kernel, RBF(0.3)), noise_std=0.1)
 
 
+def test_an_action_kernel_that_is_no_covariance_is_refused_among_very_many_actions():
+    plane = hc.Problem(hc.grid(x=range(75), y=range(75)))
+    for kernel in (Parabola(900.0), sk.ExpSineSquared(1.0, 24.0)):
+        with pytest.raises(InvalidInput, match=r"gives no covariance of these actions: .* the eigenvalue -.*use anoth"):
+            hc.posterior(plane, Kernel(kernel), context_bounds=(0, 1))
+
+
+def lopsided(X, Y):
+    return np.exp(-np.abs(X - Y.T)) * (1.0 + 0.5 * (X > Y.T))
+
+
+NO_COVARIANCES = {
+    "distance": (lambda X, Y: 1.0 + np.abs(X - Y.T), "for 2 contexts, .* has the eigenvalue -"),
+    "step": (lambda X, Y: np.abs(X - Y.T) < 0.5, "such as .*, .*, .* has the eigenvalue -"),
+    "lopsided": (lopsided, r"between the contexts \[0\..*\] and \[0\..*\] it is .* in the other"),
+    "gaps": (lambda X, Y: np.where(X == Y.T, 1.0, np.nan), "must give finite numbers, but gives nan for"),
+    "negative": (lambda X, Y: -1.0 * (X == Y.T), "must give variances, 0 or more, but gives -1 for"),
+    "wide": (lambda X, Y: np.zeros((len(X), 9)), r"must give an array of shape \(1, 1\) .* got \(1, 9\)"),
+    "words": (lambda X, Y: "near", "gives must be numbers, .* got 'near'"),
+}
+
+
+class Own(sk.Kernel):
+    """What a user writes without knowing which functions are covariances."""
+
+    def __init__(self, name="distance"):
+        self.name = name
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return NO_COVARIANCES[self.name][0](X, X if Y is None else Y)
+
+    def diag(self, X):
+        return np.full(len(X), -1.0 if self.name == "negative" else 1.0)
+
+    def is_stationary(self):
+        return False
+
+
+@pytest.mark.parametrize("name", NO_COVARIANCES)
+def test_a_context_kernel_that_is_no_covariance_is_named_in_the_round_that_shows_it(name):
+    line, contexts = hc.Problem([0.0, 1.0, 2.0]), np.random.default_rng(0).random(40)
+    post = hc.posterior(line, Kernel(RBF(1.0), Own(name)), 0.1, method="exact")
+    learned = []
+
+    def learn():
+        for k, context in enumerate(contexts):
+            learned[:] = [post.state()]
+            post.predict(context)
+            post.condition(k % 3, context, 1.0)
+
+    with pytest.raises(InvalidInput, match=f"context kernel Own.*{NO_COVARIANCES[name][1]}"):
+        learn()
+    assert all(np.array_equal(post.state()[key], array) for key, array in learned[0].items())
+
+
+def test_a_controller_says_that_its_kernel_is_no_covariance():
+    policy = hc.gp_md(hc.Problem([0.0, 1.0, 2.0]), kernel=Kernel(RBF(1.0), Own("step")), noise_std=0.1)
+    controller = hc.Controller(policy, start=0.0)
+
+    def run():
+        for context in np.random.default_rng(0).random(40):
+            controller.tell(controller.ask(context=context).id, 1.0)
+
+    with pytest.raises(InvalidInput, match=r"context kernel Own.* not positive semidefinite"):
+        run()
+
+
+@pytest.mark.parametrize("kernel", [Own("step"), sk.ExpSineSquared(1.0, 24.0), sk.RationalQuadratic() + Own("step")])
+@pytest.mark.parametrize("given", [{"contexts": np.random.default_rng(1).random(9)}, {"context_bounds": (0.0, 1.0)}])
+def test_a_context_kernel_that_is_no_covariance_is_refused_where_contexts_are_declared(kernel, given):
+    if not isinstance(kernel, sk.ExpSineSquared):
+        where = given
+    elif "contexts" in given:
+        where = {"contexts": np.random.default_rng(1).uniform(0.0, 30.0, (40, 2))}
+    else:
+        where = {"context_bounds": [(0.0, 30.0)] * 2}
+    with pytest.raises(InvalidInput, match=r"context kernel .* not positive semidefinite: .* give context_period"):
+        hc.posterior(hc.Problem([0.0, 1.0]), Kernel(RBF(1.0), kernel), 0.1, **where)
+
+
+def test_a_periodic_context_kernel_takes_one_number():
+    line, random = hc.Problem([0.0, 1.0]), np.random.default_rng(2)
+    hours, pairs = random.uniform(0.0, 24.0, 60), random.uniform(0.0, 24.0, (60, 2))
+    daily = hc.posterior(line, Kernel(RBF(1.0), sk.ExpSineSquared(1.0, 24.0)), 0.1)
+    for hour in hours:
+        daily.condition(0, hour, 1.0)
+    assert np.isfinite(daily.predict(5.0)).all()
+    both = hc.posterior(line, Kernel(RBF(1.0), sk.ExpSineSquared(1.0, 24.0)), 0.1)
+    with pytest.raises(InvalidInput, match="not positive semidefinite"):
+        both.condition_on(hc.History(np.zeros(60, dtype=int), pairs, np.ones(60)))
+
+
 def test_several_covariances_are_no_kernel():
     with pytest.raises(InvalidInput, match=r"context contains a CompoundKernel.*add or multiply its kernels"):
         Kernel(RBF(1.0), sk.CompoundKernel([RBF(1.0), RBF(2.0)]))

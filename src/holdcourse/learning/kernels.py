@@ -36,6 +36,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 MATRIX_ACTIONS = 5_000  # with coordinates, up to which the covariance of all pairs is written down
 SYMMETRY_TOLERANCE = 1e-9  # relative; rounding in a user's own covariance matrix is not an error
+MOST_CHECKED = 300  # contexts, or actions without a matrix, whose covariance is looked at: 20 ms
+SHOWN_CONTEXTS = 4  # in a message
 
 
 def checked_covariance(matrix: Any) -> Array:
@@ -53,19 +55,32 @@ def checked_covariance(matrix: Any) -> Array:
     scale = float(np.abs(square).max())
     if scale == 0 or np.diag(square).min() < 0:
         raise InvalidInput("the action covariance must have variances on its diagonal: not negative, and not all 0")
-    uneven = np.abs(square - square.T)
-    if uneven.max() > SYMMETRY_TOLERANCE * scale:
-        i, j = (int(k) for k in np.unravel_index(int(uneven.argmax()), square.shape))
-        raise InvalidInput(
-            f"the action covariance must be symmetric, but entry ({i}, {j}) is {square[i, j]:.6g} and entry ({j}, {i}) "
-            f"is {square[j, i]:.6g}"
-        )
+    _require_symmetry(square, "the action covariance")
     square = (square + square.T) / 2
     lowest = float(np.linalg.eigvalsh(square)[0])
     if lowest < -SYMMETRY_TOLERANCE * scale * len(square):
         raise InvalidInput(f"the action covariance must be positive semidefinite, but has the eigenvalue {lowest:.3g}")
     square.setflags(write=False)
     return square
+
+
+def _require_symmetry(square: Array, what: str) -> None:
+    pair = _uneven(square)
+    if pair is not None:
+        i, j = pair
+        raise InvalidInput(
+            f"{what} must be symmetric, but entry ({i}, {j}) is {square[i, j]:.6g} and entry ({j}, {i}) is "
+            f"{square[j, i]:.6g}"
+        )
+
+
+def _uneven(square: Array) -> tuple[int, int] | None:
+    """The entry that differs most from its mirror image; None where the matrix is symmetric."""
+    apart = np.abs(square - square.T)
+    if apart.max() <= SYMMETRY_TOLERANCE * np.abs(square).max():
+        return None
+    i, j = (int(k) for k in np.unravel_index(int(apart.argmax()), square.shape))
+    return i, j
 
 
 def checked_axis_numbers(values: Any, name: str, *, positive: bool) -> float | Array:
@@ -408,6 +423,7 @@ class Kernel(_Summable):
     # Asking a scikit-learn kernel for its parameters takes longer than evaluating it, so we ask once.
     _action_axes: tuple[int, ...] = field(init=False, repr=False)
     _context_axes: tuple[int, ...] = field(init=False, repr=False)
+    _listed: frozenset[str] = field(init=False, repr=False)  # those of action and context that need no check
 
     def __post_init__(self) -> None:
         def store(name: str, value: Any) -> None:
@@ -433,6 +449,8 @@ class Kernel(_Summable):
         for name in ("action", "context"):
             part = getattr(self, name)
             store(f"_{name}_axes", tuple(axis_counts(part)) if is_sklearn_kernel(part) else ())
+        ours = [name for name in ("action", "context") if is_sklearn_kernel(getattr(self, name))]
+        store("_listed", frozenset(name for name in ours if all_listed(getattr(self, name))))
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -452,34 +470,40 @@ class Kernel(_Summable):
                 f"the covariance matrix of {problem.n} actions would take {problem.n**2 * 8 / 1e9:.0f} GB, and at most "
                 f"{MATRIX_ACTIONS} actions may have one; use method='flat', which learns with features of the actions"
             )
-        matrix = np.asarray(self.action(self.action_inputs(problem.features)), dtype=np.float64)
+        matrix = self._covariances("action", self.action_inputs(problem.features))
+        if "action" not in self._listed:
+            _require_symmetry(matrix, f"what the action kernel {self.action} gives")
         return (matrix + matrix.T) / 2
 
     def action_variances(self, problem: Problem) -> Array:
         """The diagonal of `action_covariance`, shape (n,), also where the matrix would be too large."""
         if isinstance(self.action, np.ndarray) or problem.n <= MATRIX_ACTIONS:
             return np.diag(self.action_covariance(problem)).copy()
-        return np.asarray(self.action.diag(self.action_inputs(problem.features)), dtype=np.float64)
+        return self._variances("action", self.action_inputs(problem.features))
 
     def covariance_among(self, problem: Problem, actions: Indices, others: Indices) -> Array:
         """Covariance between some actions (t,) and others (s,), without `variance`; shape (t, s)."""
         if isinstance(self.action, np.ndarray) or problem.n <= MATRIX_ACTIONS:
             return self.action_covariance(problem)[np.ix_(actions, others)]
         rows, columns = (self.action_inputs(problem.features[which]) for which in (actions, others))
-        return np.asarray(self.action(rows, columns), dtype=np.float64)
+        return self._covariances("action", rows, columns)
 
     def context_covariance(self, contexts: Array, others: Array | None = None) -> Array:
         """Covariance between contexts (k, d) and others (l, d), without `variance`; shape (k, l)."""
         if self.context is None:
             return np.ones((len(contexts), len(contexts if others is None else others)))
         columns = None if others is None else self.context_inputs(others)
-        return np.asarray(self.context(self.context_inputs(contexts), columns), dtype=np.float64)
+        return self._covariances("context", self.context_inputs(contexts), columns)
 
     def context_variances(self, contexts: Array) -> Array:
         """The diagonal of `context_covariance`, shape (k,)."""
         if self.context is None:
             return np.ones(len(contexts))
-        return np.asarray(self.context.diag(self.context_inputs(contexts)), dtype=np.float64)
+        return self._variances("context", self.context_inputs(contexts))
+
+    def is_context_covariance(self, dimension: int) -> bool:
+        """Whether the context kernel is known without computing to be one for contexts of this many numbers."""
+        return self.context is None or is_covariance(self.context, len(self.context_axes(dimension)))
 
     def action_inputs(self, points: Array) -> Array:
         """Coordinates of actions (k, d) as the action kernel sees them: shifted and scaled."""
@@ -518,6 +542,30 @@ class Kernel(_Summable):
         given = [name for name in OPTIONAL_FIELDS if getattr(self, name) is not None]
         return {name: getattr(self, name) for name in (*FIELDS, *given)}
 
+    def _covariances(self, what: str, inputs: Array, others: Array | None = None) -> Array:
+        """What the action or the context kernel says of inputs (k, d) and others (l, d), (k, l)."""
+        kernel = getattr(self, what)
+        given = kernel(inputs, others)
+        if what in self._listed:
+            return np.asarray(given, dtype=np.float64)
+        shape = len(inputs), len(inputs if others is None else others)
+        return _checked_values(given, shape, f"the {what} kernel {kernel}", inputs)
+
+    def _variances(self, what: str, inputs: Array) -> Array:
+        """The diagonal of `_covariances`, (k,)."""
+        kernel = getattr(self, what)
+        given = kernel.diag(inputs)
+        if what in self._listed:
+            return np.asarray(given, dtype=np.float64)
+        name = f"diag of the {what} kernel {kernel}"
+        values = _checked_values(given, (len(inputs),), name, inputs)
+        if values.min(initial=0.0) < 0:
+            worst = int(values.argmin())
+            raise InvalidInput(
+                f"{name} must give variances, 0 or more, but gives {values[worst]:g} for {inputs[worst].tolist()}"
+            )
+        return values
+
     def _own_context_dimension(self) -> int | None:
         if self.context is None:
             return None
@@ -552,14 +600,91 @@ class KernelSum(_Summable):
         return self.terms
 
 
-def require_covariance(kernel: Any, matrix: Array) -> None:
-    """Refuse an action kernel that is not one of scikit-learn's usual ones and gives no covariance of these actions."""
-    if isinstance(kernel, np.ndarray) or all_listed(kernel):
+def _checked_values(given: Any, shape: tuple[int, ...], name: str, inputs: Array) -> Array:
+    """What a class of the user's own gives, as floats."""
+    values = float_array(given, f"what {name} gives")
+    if values.shape != shape:
+        raise InvalidInput(f"{name} must give an array of shape {shape} for these inputs, got {values.shape}")
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        where = inputs[wrong[0][0]].tolist()
+        raise InvalidInput(f"{name} must give finite numbers, but gives {values[tuple(wrong[0])]} for {where}")
+    return values
+
+
+def require_covariance(part: Kernel, problem: Problem) -> None:
+    """Refuse an action kernel that gives no covariance of these actions; of very many actions it is asked of some."""
+    if isinstance(part.action, np.ndarray) or is_covariance(part.action, problem.features.shape[1]):
         return
     try:
-        checked_covariance(matrix)
+        if problem.n <= MATRIX_ACTIONS:
+            checked_covariance(part.action_covariance(problem))
+        else:
+            some = np.linspace(0, problem.n - 1, MOST_CHECKED).astype(np.int64)
+            checked_covariance(part.covariance_among(problem, some, some))
     except InvalidInput as error:
-        raise InvalidInput(f"the action kernel {kernel} gives no covariance of these actions: {error}") from None
+        raise InvalidInput(
+            f"the action kernel {part.action} gives no covariance of these actions: {error}; use another kernel, such "
+            "as RBF or Matern, or a covariance matrix"
+        ) from None
+
+
+def require_context_covariance(kernel: AnyKernel, contexts: Array) -> None:
+    """Refuse a context kernel that gives no covariance of these contexts (k, d); of very many it is asked of some."""
+    if len(contexts) > MOST_CHECKED:
+        contexts = contexts[np.linspace(0, len(contexts) - 1, MOST_CHECKED).astype(np.int64)]
+    for part in kernel.parts:
+        if len(contexts) and not part.is_context_covariance(contexts.shape[1]):
+            wrong = _no_covariance(part.context_covariance(contexts), contexts)
+            if wrong:
+                raise InvalidInput(
+                    f"the context kernel {part.context} is not positive semidefinite: {wrong}; use another kernel, "
+                    "such as RBF or Matern. If one of several numbers is an hour or a direction, give context_period "
+                    "instead of a periodic kernel"
+                )
+
+
+def _no_covariance(matrix: Array, contexts: Array) -> str:
+    """What shows that a matrix (k, k) is not a covariance of these contexts; nothing where it is one."""
+    scale = float(np.abs(matrix).max())
+    least = int(np.diag(matrix).argmin())
+    if matrix[least, least] < 0:
+        return f"the context {contexts[least].tolist()} would have the variance {matrix[least, least]:.6g}"
+    pair = _uneven(matrix)
+    if pair is not None:
+        i, j = pair
+        return (
+            f"between the contexts {contexts[i].tolist()} and {contexts[j].tolist()} it is {matrix[i, j]:.6g} in one "
+            f"order and {matrix[j, i]:.6g} in the other"
+        )
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    if values[0] >= -SYMMETRY_TOLERANCE * scale * len(matrix):
+        return ""
+    telling = np.argsort(-np.abs(vectors[:, 0]), kind="stable")
+    few = next(  # the lowest eigenvalue of more contexts is never above that of some of them
+        (k for k in range(2, SHOWN_CONTEXTS) if _lowest(matrix[np.ix_(telling[:k], telling[:k])]) < 0.5 * values[0]),
+        min(SHOWN_CONTEXTS, len(telling)),
+    )
+    named = ", ".join(str(row) for row in contexts[telling[:few]].tolist())
+    return f"its matrix for {len(matrix)} contexts, such as {named}, has the eigenvalue {values[0]:.3g}"
+
+
+def _lowest(matrix: Array) -> float:
+    return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+
+
+def is_covariance(kernel: Any, columns: int) -> bool:
+    """Whether it is known without computing that a kernel of inputs (k, columns) is positive semidefinite.
+
+    That is so for scikit-learn's usual kernels, except that a periodic kernel measures distances on a circle, so it
+    takes one axis, and that roots of a kernel need not be kernels.
+    """
+    if not _is_listed(kernel) or (type(kernel).__name__ == "ExpSineSquared" and columns > 1):
+        return False
+    if type(kernel).__name__ == "Exponentiation":
+        root = not float(kernel.exponent).is_integer()
+        return is_covariance(kernel.kernel, columns) and not (root and type(kernel.kernel).__name__ != "RBF")
+    return all(is_covariance(child, columns) for child in _children(kernel))
 
 
 def all_listed(kernel: Any) -> bool:

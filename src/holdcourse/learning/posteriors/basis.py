@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import check_contexts
-from holdcourse.learning.kernels import MATRIX_ACTIONS, Kernel
+from holdcourse.learning.kernels import MATRIX_ACTIONS, Kernel, require_context_covariance
 from holdcourse.learning.posteriors.exact import Prior, check_tolerance, logger
 from holdcourse.learning.posteriors.features import many_features
 
@@ -207,6 +207,7 @@ def pivoted_cholesky(
     The next pivot is the candidate of which most is left, times how often it was seen (`visits`) where that is given.
     It ends early with `most` pivots, or with `hopeless` ones if much is left then.
     """
+    require_context_covariance(kernel, candidates)
     left = kernel.context_variances(candidates)
     largest = float(left.max())
     pivots: list[int] = []

@@ -38,7 +38,13 @@ from holdcourse.archive import require_arrays
 from holdcourse.checks import float_array, is_finite
 from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
-from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, require_covariance
+from holdcourse.learning.kernels import (
+    MATRIX_ACTIONS,
+    MOST_CHECKED,
+    AnyKernel,
+    require_context_covariance,
+    require_covariance,
+)
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -92,10 +98,10 @@ class Prior:
             raise InvalidInput(f"noise_std must be 0 or more, got {shown(noise_std)}")
         if regularisation is not None and not (is_finite(regularisation) and regularisation >= 0):
             raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {shown(regularisation)}")
+        for part in kernel.parts:
+            require_covariance(part, problem)
         if problem.n <= MATRIX_ACTIONS:
             among_actions = [part.action_covariance(problem) for part in kernel.parts]
-            for part, matrix in zip(kernel.parts, among_actions, strict=True):
-                require_covariance(part.action, matrix)
             self.action_covariances = [
                 part.variance * matrix for part, matrix in zip(kernel.parts, among_actions, strict=True)
             ]
@@ -251,7 +257,7 @@ class ExactPosterior:
         k = sum(A[action, self._actions] * row for A, row in zip(self.prior.action_covariances, c, strict=True))
         z, q = np.empty(t), np.empty(t)
         whiten(self._factor, np.ascontiguousarray(k, dtype=np.float64), z, q)
-        variance = self._predicted_variance(float(prior_variance), float(z @ z))
+        variance = self._predicted_variance(float(prior_variance), float(z @ z), e)
         surprise = excess - float(z @ self._whitened)
 
         deviation = math.sqrt(variance)
@@ -347,6 +353,8 @@ class ExactPosterior:
         W = np.empty((self.observations, A.shape[1]))
         grouped(self._factor, self._group, c, W)
         known = np.einsum("xa,xa->x", A @ (W.T @ W), A)
+        if (known > (1.0 + JITTERS[-1]) * prior_variance).any():
+            self._require_covariance(context)
         mean = mean + A @ self._summed_by_action(c * self._weights).reshape(-1)
         return mean, np.sqrt(np.maximum(prior_variance - known, VARIANCE_FLOOR * prior_variance))
 
@@ -357,7 +365,12 @@ class ExactPosterior:
             return np.empty((len(self.prior.kernel.parts), len(contexts), 0))
         return np.array([part.context_covariance(contexts, others) for part in self.prior.kernel.parts])
 
-    def _predicted_variance(self, prior_variance: float, known: float) -> float:
+    def _require_covariance(self, context: Array) -> None:
+        """Raise if more seems known than there is to know, not by rounding, but because the kernel is no covariance."""
+        distinct, newest = np.unique(np.vstack([context, self._contexts[::-1]]), axis=0, return_index=True)
+        require_context_covariance(self.prior.kernel, distinct[np.argsort(newest)][:MOST_CHECKED])
+
+    def _predicted_variance(self, prior_variance: float, known: float, context: Array) -> float:
         """Variance of the next measurement, at least lambda; rounding that breaks this is answered by jitter."""
         floor = self.prior.noise_variance
         for jitter in JITTERS:
@@ -366,6 +379,7 @@ class ExactPosterior:
                 if jitter:
                     logger.info("measurement %d: added jitter of %g of the prior variance", self.observations, jitter)
                 return variance
+        self._require_covariance(context)
         logger.warning("measurement %d: its covariance is lost in rounding; taken as known already", self.observations)
         return floor
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from holdcourse.errors import TooLarge
+from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.kernels import Kernel
 from holdcourse.movement.problem import Problem
 
@@ -178,7 +178,13 @@ def _explained(
     among = kernel.covariance_among(problem, chosen, chosen)
     among = (among + among.T) / 2
     among.reshape(-1)[:: len(chosen) + 1] += 1e-3 * tolerance * float(variance.max())  # what rounding may take away
-    root = np.linalg.cholesky(among)
+    try:
+        root = np.linalg.cholesky(among)
+    except np.linalg.LinAlgError:
+        raise InvalidInput(
+            f"the action kernel {kernel.action} is not positive semidefinite for {len(chosen)} of the {problem.n} "
+            "actions; use another kernel, such as RBF or Matern"
+        ) from None
     features, left = np.empty((problem.n, len(chosen))), np.empty(problem.n)
     for begin in range(0, problem.n, BLOCK):
         block = slice(begin, begin + BLOCK)
