@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, file_error, is_full
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, file_error, is_full, shown
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -43,6 +43,8 @@ def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def require_arrays(arrays: Mapping[str, NDArray[Any]], names: Iterable[str], whose: str) -> None:
     """Raise unless a saved state holds these arrays."""
+    if not isinstance(arrays, Mapping):
+        raise InvalidInput(f"a state of {whose} is a mapping of arrays, as state() gives it, got {shown(arrays)}")
     missing = [name for name in names if name not in arrays]
     if missing:
         raise InvalidInput(

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -18,19 +20,31 @@ Array: TypeAlias = NDArray[np.float64]
 PLAIN_NUMBERS, ROWS = frozenset({float, int}), frozenset({list, tuple})
 NO_NUMBERS = (str, bytes, bytearray, memoryview, bool)  # although `float` and numpy take them for some
 NO_NUMBER_KINDS = frozenset("bSUTMmc")  # of numpy's: truth, text, times and durations, in whatever unit, complex ones
+NO_FLOATS = frozenset("Mmc")  # those that numpy would turn into floats nevertheless
+MASKED = ("MaskedArray", "MaskedConstant")
 CONVERT = "text, dates, True and False are not numbers; convert them where you know what they mean"
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number by its type; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Whether it is a whole number by its type; True, False and durations are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_finite(value: Any) -> bool:
     """Whether it is a number, and a finite one."""
+    if isinstance(value, np.complexfloating):  # which Python would take for its real part
+        return False
     try:
         return math.isfinite(value)
     except (TypeError, OverflowError):  # no number; a whole number beyond all floats
+        return False
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number, which may be infinite; NaN is none."""
+    try:
+        return not math.isnan(value)
+    except (TypeError, OverflowError):
         return False
 
 
@@ -113,10 +127,22 @@ def require_numbers(values: Any, what: str) -> None:
         raise InvalidInput(f"{what} must be numbers, got {shown(values)}; {CONVERT}")
 
 
-def float_array(values: Any, what: str) -> Array:
-    """A copy as floats in row order, as the kernels read it; `what` names the values in the error."""
+def with_gaps(values: Any) -> Any:
+    """What numpy masks, as NaN: a conversion would take what lies under the mask for numbers."""
+    if type(values).__name__ in MASKED:
+        return np.nan if values.shape == () else np.asarray(values.astype(np.float64).filled(np.nan))
+    return values
+
+
+def float_array(values: Any, what: str, *, copy: bool | None = True) -> Array:
+    """A copy as floats in row order, as the kernels read it; `what` names the values in the error.
+
+    With ``copy=None`` the values themselves, if they are such an array.
+    """
+    if getattr(getattr(values, "dtype", None), "kind", "") in NO_FLOATS:
+        raise InvalidInput(f"{what} must be numbers, got {shown(values)}; {CONVERT}")
     try:
-        return np.array(values, dtype=np.float64, order="C")
+        return np.array(with_gaps(values), dtype=np.float64, order="C", copy=copy)
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be numbers, all rows of the same length, got {shown(values)}") from None
     except OverflowError:
@@ -131,6 +157,21 @@ def require_finite(array: Array, what: str) -> None:
         raise InvalidInput(
             f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}"
         )
+
+
+def array_of(values: Any, what: str) -> NDArray[Any]:
+    """The values as an array of whatever kind; raises where rows differ in length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{what} must be a list, or rows of the same length, got {shown(values)}") from None
+
+
+def file_path(given: Any, what: str = "path") -> Path:
+    """The path of a file; raises unless it may be one."""
+    if not isinstance(given, str | PathLike) or not (path := Path(given)).name:
+        raise InvalidInput(f"{what} must be the path of a file, such as 'mill.log', got {shown(given)}")
+    return path
 
 
 def whole_as_int(given: Any) -> Any:

@@ -163,6 +163,7 @@ def shown(value: Any) -> str:
         text = repr(_unwrapped(value))
     except ValueError:  # Python writes no whole numbers of more than 4300 digits
         return "a whole number of thousands of digits"
+    text = " ".join(text.split()) if "\n" in text else text  # of tables, which are printed in lines
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 

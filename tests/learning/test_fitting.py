@@ -409,7 +409,7 @@ def test_too_many_actions_without_coordinates():
         (([0.5, 1.0], [0.1, 0.2], [1.0, 2.0]), "list of action indices"),
         (([0, 1], [0.1, 0.2, 0.3], [1.0, 2.0]), "2 actions, 3 contexts"),
         (([0, 1], [0.1, 0.2], [1.0]), r"measurements of shape \(1,\)"),
-        (([0, 1], [0.1, 0.2], ["a", "b"]), "y must be a list of numbers, got"),
+        (([0, 1], [0.1, 0.2], ["a", "b"]), "y must be numbers, all rows of the same length, got"),
         (([], [], []), "at least one measurement"),
         (([0, 1], [0.1, 0.2], [1.0, 1e200]), r"y contain 1e\+200, which is too large .* change the unit"),
         (([0, 1], [0.1, 1e200], [1.0, 2.0]), r"contexts contain 1e\+200"),

@@ -564,8 +564,8 @@ class _Reader:
                 f"{table.label} has only one column, {table.names[0]!r}; if it should have more, give the separator of "
                 "its cells with separator="
             )
-        if duplicates not in ("refuse", "first", "last", "keep"):
-            raise InvalidInput(f"duplicates must be refuse, first, last or keep, got {duplicates!r}")
+        if not (isinstance(duplicates, str) and duplicates in ("refuse", "first", "last", "keep")):
+            raise InvalidInput(f"duplicates must be refuse, first, last or keep, got {shown(duplicates)}")
         if timezone is not None:
             zone_of(timezone)
         _require_one(table, action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import random
 import threading
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from holdcourse.checks import is_finite
 from holdcourse.errors import Conflict, InvalidInput, ServiceError, file_error, is_full, shown
 
 UNREACHED = ": check the address, and whether the service runs"
@@ -25,11 +27,11 @@ class Sender:
 
     def __init__(self, url: str, token: str | None, *, patience: float, timeout: float) -> None:
         self._parts = _address(url)
-        if not (patience >= 0 and timeout > 0):
+        if not (_is_time(patience) and _is_time(timeout) and patience >= 0 and timeout > 0):
             raise InvalidInput(
                 f"patience must be 0 or more and timeout positive, got {shown(patience)} and {shown(timeout)}"
             )
-        if token is not None and not _can_be_sent(token):
+        if token is not None and not (isinstance(token, str) and _can_be_sent(token)):
             raise InvalidInput("this is not a token of holdcourse; copy it as `holdcourse token make` printed it")
         self._url, self._token = url.rstrip("/"), token
         self._patience, self._timeout = patience, timeout
@@ -169,7 +171,13 @@ class Sender:
         return connection, True
 
 
+def _is_time(seconds: Any) -> bool:
+    return is_finite(seconds) or (isinstance(seconds, float) and seconds == math.inf)
+
+
 def _address(url: str) -> SplitResult:
+    if not isinstance(url, str):
+        raise InvalidInput(f"the address must look like http://127.0.0.1:8000, got {shown(url)}")
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

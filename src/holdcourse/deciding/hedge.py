@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, under
-from holdcourse.deciding.policy import Policy
+from holdcourse.checks import is_finite
+from holdcourse.deciding.policy import Policy, require_policy
 from holdcourse.deciding.rules import (
     Choice,
     Rule,
@@ -88,8 +89,12 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
     >>> hc.hedged([hc.minc_known(line), hc.md_known(line)]).name
     'hedged(MinC-Known, MD-Known)'
     """
+    if not isinstance(policies, Sequence) or isinstance(policies, str):
+        raise InvalidInput(f"hedged takes a list of policies, got {shown(policies)}")
     if not policies:
         raise InvalidInput("hedged needs at least one policy, got none")
+    for k, policy in enumerate(policies):
+        require_policy(policy, f"policy {k} of a hedge")
     first, problem = policies[0], policies[0].problem
     for policy in policies[1:]:
         if policy.problem.fingerprint != problem.fingerprint:
@@ -103,7 +108,7 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
                 f"{gains.name} maximises gains and {costs.name} minimises costs, but both would be told the same "
                 "measurements; give maximise=True to all or to none"
             )
-    if not 0.5 <= patience < np.inf:
+    if not (is_finite(patience) and patience >= 0.5):
         raise InvalidInput(f"patience must be at least 1/2, got {shown(patience)}")
     name = f"hedged({', '.join(policy.name for policy in policies)})"
     made_by = ("hedged", {"policies": tuple(policies), "patience": float(patience)})

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import checked_seed, is_finite
+from holdcourse.checks import checked_seed, file_path, flag, is_finite
 from holdcourse.deciding import registry
 from holdcourse.deciding.rules import DemandingRule, Greedy, MirrorDescent, Proximal, Rule, RuleMaker, Stay, tree_digest
 from holdcourse.errors import InvalidInput, shown
@@ -38,9 +38,9 @@ from holdcourse.learning.costs import CostModel, Every, IntervalMap, KnownCosts,
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import AnyKernel
 from holdcourse.learning.posteriors import Method, posterior
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 from holdcourse.movement.settings import required
-from holdcourse.movement.tree import Tree, frt_tree
+from holdcourse.movement.tree import Tree, check_tree, frt_tree
 
 if TYPE_CHECKING:
     from holdcourse.deciding.policyfile import Evidence
@@ -82,8 +82,9 @@ class OnTree:
     _drawn: dict[int, Tree] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.tree is not None and not isinstance(self.tree, Tree):
-            raise InvalidInput(f"tree must be a Tree, such as hc.frt_tree returns, got {self.tree!r}")
+        check_problem(self.problem)
+        if self.tree is not None:
+            check_tree(self.tree)
         if self.tree is not None and self.tree.n != self.problem.n:
             raise InvalidInput(
                 f"the tree has {self.tree.n} actions, but the problem has {self.problem.n}; make the tree for this "
@@ -160,11 +161,16 @@ class Policy:
     evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
+        check_problem(self.problem)
+        if not isinstance(self.name, str):
+            raise InvalidInput(f"the name of a policy must be text, such as 'mine', got {shown(self.name)}")
         rule: Any = self.rule  # somebody may have written it
         if isinstance(rule, type) or not (hasattr(rule, "step") or hasattr(rule, "rule_for")):
-            raise InvalidInput(f"rule must be a rule, such as hc.rules.Greedy(problem), got {rule!r}")
+            raise InvalidInput(f"rule must be a rule, such as hc.rules.Greedy(problem), got {shown(rule)}")
         if isinstance(self.costs, type) or not hasattr(self.costs, "estimate"):
-            raise InvalidInput(f"costs must be a cost model, such as hc.costs.KnownCosts(problem), got {self.costs!r}")
+            raise InvalidInput(
+                f"costs must be a cost model, such as hc.costs.KnownCosts(problem), got {shown(self.costs)}"
+            )
         asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
         missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
         if missing:
@@ -219,7 +225,7 @@ class Policy:
         """
         from holdcourse.deciding.policyfile import save_policy  # which knows how policies are made
 
-        save_policy(self, Path(path), limits=limits, units=units, evidence=evidence)
+        save_policy(self, file_path(path), limits=limits, units=units, evidence=evidence)
 
     def __repr__(self) -> str:
         if self.explanation:
@@ -269,13 +275,18 @@ class Learning(TypedDict, total=False):
     interval_map: IntervalMap | None
 
 
+def require_policy(policy: Any, what: str = "policy") -> None:
+    """Raise unless it is a policy."""
+    if not isinstance(policy, Policy):
+        raise InvalidInput(f"{what} must be a Policy, such as hc.gp_md(problem) returns, got {shown(policy)}")
+
+
 def lower_bound(problem: Problem, learning: Learning, period: Any = None) -> LowerBound:
     """Return the cost model that the options of `Learning` describe.
 
     With ``kernel="auto"``, contexts with a `period` are circles; a kernel that you give has its own `context_period`.
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a Problem, such as hc.Problem([0, 1, 2]), got {shown(problem)}")
+    check_problem(problem)
     options = dict(learning)
     unknown = sorted(set(options) - set(Learning.__annotations__))
     if unknown:
@@ -426,6 +437,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
     >>> hc.Controller(hc.stationary(hc.Problem([0.0, 0.5, 1.0])), start=0.5).ask(context=0.3).value
     0.5
     """
+    check_problem(problem)
     nothing = KnownCosts(problem, Nothing(problem.n), maximise=maximise)
     return named("stationary", Stay(problem), nothing, problem, {"maximise": maximise})
 
@@ -440,7 +452,8 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
     >>> hc.fixed(hc.Problem([0.0, 0.5, 1.0]), past).name
     'fixed at 0.5'
     """
-    best = best_measured(History.of(history), problem, maximise=maximise)
+    check_problem(problem)
+    best = best_measured(History.of(history), problem, maximise=flag(maximise, "maximise"))
     if best is None:
         raise InvalidInput("fixed takes the best setting of the history, but the history is empty; give history=")
     return fixed_at(problem, setting_index=best, maximise=maximise)
@@ -457,6 +470,7 @@ def fixed_at(
     >>> hc.Controller(hc.fixed_at(hc.Problem([0.0, 0.5, 1.0]), 1.0), start=0.0).ask(context=0.3).value
     1.0
     """
+    check_problem(problem)
     action = required(problem, setting, setting_index, "setting")
     name, nothing = f"fixed at {problem.text(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
     made_by = ("fixed-at", {"setting_index": action, "maximise": maximise})

@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdcourse import archive
+from holdcourse.checks import file_path
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, shown
@@ -178,7 +179,7 @@ class PolicyFile:
     def read(cls, source: str | Path | bytes, where: str | None = None) -> PolicyFile:
         """Read a file, or the bytes of a file; no code is run."""
         named = where or ("the policy's file" if isinstance(source, bytes) else str(source))
-        content = source if isinstance(source, bytes) else archive.read_file(Path(source))
+        content = source if isinstance(source, bytes) else archive.read_file(file_path(source))
         state, arrays = archive.unpack(content, named)
         if state.get("holds") != HOLDS:
             what = "the state of a controller" if "identity" in state else "something else"

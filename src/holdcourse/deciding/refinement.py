@@ -28,9 +28,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import is_finite
+from holdcourse.checks import array_of, is_finite
 from holdcourse.deciding import registry
-from holdcourse.deciding.policy import Learning, Policy, lower_bound
+from holdcourse.deciding.policy import Learning, Policy, lower_bound, require_policy
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import History
 from holdcourse.learning.improvement import Belief
@@ -180,6 +180,7 @@ def refine(
     True
     >>> finer = hc.Controller(refinement.policy, start=controller.setting, limits=controller.limits)
     """
+    require_policy(policy)
     require(rounds, "rounds", above=True)
     require(loss, "loss", above=True)
     problem = policy.problem
@@ -297,7 +298,8 @@ def _ranges(within: Any, axes: list[ContinuousAxis]) -> dict[str, tuple[float, f
             f"within names {unknown[0]!r}, which is not an axis that can be refined; those axes are {names}"
         )
     for name, each in within.items():
-        if not (np.shape(each) == (2,) and all(is_finite(end) for end in each) and each[0] < each[1]):
+        pair = array_of(each, "within").shape == (2,)
+        if not (pair and all(is_finite(end) for end in each) and each[0] < each[1]):
             of = f" for {name!r}" if name else ""
             raise InvalidInput(f"within must be two numbers, the lower one first, got {shown(each)}{of}")
     return {name: (float(low), float(high)) for name, (low, high) in within.items()}

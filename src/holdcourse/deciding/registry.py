@@ -41,7 +41,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 
 Kind: TypeAlias = Literal["problem", "cells", "wind", "plants", "recipe"]
 Shown: TypeAlias = Literal["nothing", "measurements", "history", "costs", "hindsight"]
@@ -409,6 +409,8 @@ def entry_of(name: str, kind: Kind | None = None) -> Entry:
     kind
         Kind of world for which the policy must have a maker.
     """
+    if not isinstance(name, str):
+        raise InvalidInput(f"a policy is named by text, such as 'recommended', got {shown(name)}")
     found = TABLE.get(name)
     if found is None and ":" in name:
         found = Entry(name, name, "", makers={"problem": load(name)}, source=name)

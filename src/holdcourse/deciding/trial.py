@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite, whole_number
 from holdcourse.deciding.hedge import Panel, expert_view
-from holdcourse.deciding.policy import Policy, fixed_at, stationary
+from holdcourse.deciding.policy import Policy, fixed_at, require_policy, stationary
 from holdcourse.deciding.rules import (
     Choice,
     DemandingRule,
@@ -97,6 +97,7 @@ def trial(
     >>> turns  # doctest: +NORMALIZE_WHITESPACE
     ['policy', 'policy', 'baseline', 'baseline', 'baseline', 'baseline', 'policy', 'policy']
     """
+    require_policy(policy)
     problem = policy.problem
     block = whole_number(block, "block", 1)
     if blocks is not None and whole_number(blocks, "blocks", 2) % 2:

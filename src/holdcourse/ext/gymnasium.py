@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import InvalidInput, MissingExtra, counted
+from holdcourse.errors import InvalidInput, MissingExtra, counted, shown
 from holdcourse.learning.history import check_contexts
 from holdcourse.running.controller import Controller
 from holdcourse.worlds.simulation import World, measurement_noise, shown_costs
@@ -87,8 +87,8 @@ class WorldEnv(gymnasium.Env[Observation, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         world.problem.check_action(start)
-        if reward not in ("measured", "true"):
-            raise InvalidInput(f"reward must be 'measured' or 'true', got {reward!r}")
+        if not (isinstance(reward, str) and reward in ("measured", "true")):
+            raise InvalidInput(f"reward must be 'measured' or 'true', got {shown(reward)}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidInput(f"render_mode must be None or 'ansi', got {render_mode!r}")
         self.world = world

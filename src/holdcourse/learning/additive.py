@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from holdcourse.archive import Arrays, require_arrays
-from holdcourse.checks import flag, is_finite
+from holdcourse.checks import flag, float_array, is_finite
 from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import Estimate
 from holdcourse.learning.history import check_context, check_measurement, context_rows, context_vector
@@ -531,8 +531,8 @@ def _box(bounds: ArrayLike | None) -> Array:
     if bounds is None:
         return np.zeros((0, 2))
     try:
-        pairs = np.array(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
+        pairs = float_array(bounds, "context_bounds")
+    except InvalidInput:
         pairs = np.zeros((0, 0))
     pairs = pairs[None] if pairs.shape == (2,) else pairs
     if pairs.ndim != 2 or pairs.shape[1:] != (2,) or not np.isfinite(pairs).all() or (pairs[:, 0] >= pairs[:, 1]).any():

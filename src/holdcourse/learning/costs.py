@@ -68,7 +68,7 @@ from holdcourse.learning.posteriors.protocol import (
     Told,
     predict_some,
 )
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 
 __all__ = [
     "REPORTED_OUTLIERS",
@@ -458,6 +458,9 @@ class KnownCosts:
     def __init__(
         self, problem: Problem, costs_of: Callable[[Any], ArrayLike] | None = None, *, maximise: bool = False
     ) -> None:
+        check_problem(problem)
+        if costs_of is not None and not callable(costs_of):
+            raise InvalidInput(f"costs_of must be a function of a context, or None, got {shown(costs_of)}")
         self.problem = problem
         self.costs_of = costs_of
         self.maximise = flag(maximise, "maximise")
@@ -590,10 +593,13 @@ class LowerBound:
         guaranteed: bool = False,
         interval_map: IntervalMap | None = None,
     ) -> None:
+        if not hasattr(posterior, "predict"):
+            raise InvalidInput(f"posterior must be a posterior, such as hc.posterior returns, got {shown(posterior)}")
         if not isinstance(width, TheoryWidth) and not (is_finite(width) and width >= 0):
             raise InvalidInput(f"width must be 0 or more, or a TheoryWidth, got {shown(width)}")
-        if every not in ("round", "episode"):
-            raise InvalidInput(f"every must be 'round' or 'episode', got {every!r}")
+        if not (isinstance(every, str) and every in ("round", "episode")):
+            raise InvalidInput(f"every must be 'round' or 'episode', got {shown(every)}")
+        maximise, guaranteed = flag(maximise, "maximise"), flag(guaranteed, "guaranteed")
         if maximise and interval_map is not None:
             raise InvalidInput(
                 "interval_map already returns costs, so maximise=True does not apply; let the map turn gains into costs"
@@ -606,9 +612,9 @@ class LowerBound:
         self._judging = isinstance(posterior, JudgingPosterior)  # asked once: it takes a while
         self.width = width if isinstance(width, TheoryWidth) else float(width)
         self.every: Every = every
-        self.maximise = flag(maximise, "maximise")
+        self.maximise = maximise
         self.guard = guard
-        self.guaranteed = flag(guaranteed, "guaranteed")
+        self.guaranteed = guaranteed
         self.interval_map = interval_map
         self.outliers: list[Outlier] = []
         self._tried: set[int] | None = None if posterior.observations else set()

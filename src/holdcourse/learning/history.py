@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import CONVERT, are_numbers, float_array, one_number, require_numbers, too_large
+from holdcourse.checks import CONVERT, are_numbers, float_array, one_number, require_numbers, too_large, with_gaps
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
@@ -47,7 +47,10 @@ class History:
     measurements: Array
 
     def __init__(self, actions: ArrayLike, contexts: ArrayLike, measurements: ArrayLike) -> None:
-        actions = np.asarray(actions)
+        try:
+            actions = np.asarray(actions)
+        except ValueError:
+            raise InvalidInput(f"history actions must be a list of action indices, got {shown(actions)}") from None
         if actions.ndim != 1 or (actions.size and not np.issubdtype(actions.dtype, np.integer)):
             raise InvalidInput(
                 f"history actions must be a list of action indices, got {actions.dtype} of shape {actions.shape}"
@@ -118,7 +121,7 @@ def context_vector(context: Any) -> Array:
     if context is None:
         context = ()
     try:
-        vector = np.array(context, dtype=np.float64)
+        vector = np.array(with_gaps(context), dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"a context must be a number or a list of numbers, got {shown(context)}") from None
     except OverflowError:
@@ -162,7 +165,7 @@ def _wrong_shape(context: Any, vector: Array, dimension: int | None) -> InvalidI
 def context_rows(contexts: Any, dimension: int | None = None, what: str = "contexts") -> Array:
     """Several contexts as rows (k, d), for those who hand them on to one who checks their numbers."""
     try:
-        rows = np.array(contexts, dtype=np.float64, order="C")
+        rows = np.array(with_gaps(contexts), dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be an array of shape (k,) or (k, d), got {shown(contexts)}") from None
     except OverflowError:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -43,8 +43,8 @@ SHOWN_CONTEXTS = 4  # in a message
 def checked_covariance(matrix: Any) -> Array:
     """An (n, n) covariance matrix of the actions, exactly symmetric and read-only."""
     try:
-        square = np.array(matrix, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+        square = float_array(matrix, "action")
+    except InvalidInput:
         raise InvalidInput(
             "action must be a scikit-learn kernel such as RBF(0.2), or an (n, n) covariance matrix, got "
             f"{shown(matrix)}"
@@ -590,9 +590,10 @@ class KernelSum(_Summable):
     terms: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", tuple(self.terms))
-        if not self.terms or not all(isinstance(term, Kernel) for term in self.terms):
+        terms = tuple(self.terms) if isinstance(self.terms, Iterable) else ()
+        if not terms or not all(isinstance(term, Kernel) for term in terms):
             raise InvalidInput(f"a sum of kernels needs one Kernel or more, got {shown(self.terms)}")
+        object.__setattr__(self, "terms", terms)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import transport
-from holdcourse.checks import check_index
-from holdcourse.errors import InvalidInput, shown
-from holdcourse.movement.tree import Tree
+from holdcourse.checks import check_index, float_array
+from holdcourse.errors import InvalidInput
+from holdcourse.movement.mirror import check_uniform, state_array
+from holdcourse.movement.tree import Tree, check_tree
 
 Array = NDArray[np.float64]
 
@@ -49,8 +50,7 @@ def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: fl
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     if not (type(action) is int and 0 <= action < tree.n):  # else all is well, which is most often so
         check_index(action, tree.n)
-    if not 0.0 <= uniform < 1.0:
-        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
+    check_uniform(uniform)
     return int(
         transport.sample(before, after, int(action), float(uniform), tree.parent, tree.first_child, tree.children)
     )
@@ -68,14 +68,11 @@ def sample_from_states(tree: Tree, q: Array, q_next: Array, action: int, uniform
     >>> hc.coupling.sample_from_states(tree, q, q_next, action=0, uniform=0.9)
     1
     """
+    before, after = state_array(tree, q), state_array(tree, q_next)
     check_index(action, tree.n)
-    for state in (q, q_next):
-        if np.shape(state) != tree.parent.shape:
-            raise InvalidInput(f"a state must have shape {tree.parent.shape}, got {np.shape(state)}")
-    if not 0.0 <= uniform < 1.0:
-        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
+    check_uniform(uniform)
     drawn = transport.sample_from_states(
-        q, q_next, int(action), float(uniform), tree.parent, tree.first_child, tree.children
+        before, after, int(action), float(uniform), tree.parent, tree.first_child, tree.children
     )
     return int(drawn)
 
@@ -87,7 +84,8 @@ def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
 
 
 def _checked(tree: Tree, p: ArrayLike, name: str) -> Array:
-    array = np.ascontiguousarray(p, dtype=np.float64)
+    check_tree(tree)
+    array = float_array(p, name, copy=None)
     if array.shape != (tree.n,):
         raise InvalidInput(f"{name} must have shape ({tree.n},), one probability per action, got {array.shape}")
     if not transport.distribution_error(array) <= SUM_TOLERANCE:

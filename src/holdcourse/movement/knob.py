@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import float_array, is_finite, require_finite
+from holdcourse.checks import array_of, float_array, is_finite, require_finite
 from holdcourse.errors import InvalidInput, InvalidMetric, counted, plain, shown
 from holdcourse.movement.metric import check_metric, checked_square
 from holdcourse.units import Price, price
@@ -311,7 +311,7 @@ def _changes(change: Any, count: int) -> float | str | tuple[tuple[float, ...], 
         return change
     if isinstance(change, int | float | np.number):
         return _positive(change, "change")
-    shape = np.shape(change)
+    shape = array_of(change, "change").shape
     if shape != (count, count):
         raise InvalidInput(
             f"change must be one price, or a matrix with a row and a column for each of the {count} values; got shape "

@@ -20,17 +20,19 @@ Examples
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import descent, lanes, transport
-from holdcourse.checks import check_index
+from holdcourse.checks import check_index, float_array, is_finite
 from holdcourse.errors import InvalidInput, shown
-from holdcourse.movement.tree import Tree
+from holdcourse.movement.tree import Tree, check_tree
 
 Array = NDArray[np.float64]
 
+SUM_TOLERANCE = 1e-9  # the probabilities below a vertex may miss the sum 1 by this much
 LARGE = 20_000  # actions, above which vertices are stepped side by side; below, the whole tree is in the cache
 
 
@@ -39,6 +41,7 @@ def start(tree: Tree, action: int) -> Array:
 
     Below vertices of probability 0 the paper's inverse is undefined; there every leaf is equally likely.
     """
+    check_tree(tree)
     check_index(action, tree.n)
     q = tree.share.copy()
     vertex = int(action)
@@ -63,16 +66,17 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
     kappa
         Eagerness, at least 1; larger values move sooner.
     """
-    costs = np.ascontiguousarray(costs, dtype=np.float64)
+    return _descended(tree, checked_state(tree, q), costs, kappa)
+
+
+def _descended(tree: Tree, q: Array, costs: ArrayLike, kappa: float) -> Array:
+    """As `descend`, from a state that was checked."""
+    costs = float_array(costs, "costs", copy=None)
     if costs.shape != (tree.n,):
         raise InvalidInput(f"costs must have shape ({tree.n},), one per action, got {costs.shape}")
-    if np.shape(q) != tree.parent.shape:
-        raise InvalidInput(
-            f"the state must have shape {tree.parent.shape}, got {np.shape(q)}; begin with mirror.start(tree, action)"
-        )
     if not descent.usable_costs(costs):
         raise InvalidInput(_what_is_wrong(costs))
-    if not 1.0 <= kappa < math.inf:
+    if not (is_finite(kappa) and kappa >= 1):
         raise InvalidInput(f"kappa must be at least 1, got {shown(kappa)}")
     out: Array
     if tree.n > LARGE:
@@ -111,29 +115,65 @@ def step(
     >>> action, int(p.argmax())
     (1, 1)
     """
+    q = checked_state(tree, q)
     if not (type(action) is int and 0 <= action < tree.n):  # `check_index` takes longer, and says what is wrong
         check_index(action, tree.n)
-    if not 0.0 <= uniform < 1.0:
-        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
-    q_next = descend(tree, q, costs, kappa)
-    after = leaf_probabilities(tree, q_next)
+    check_uniform(uniform)
+    q_next = _descended(tree, q, costs, kappa)
+    after = _leaf_probabilities(tree, q_next)
     paths = tree.parent, tree.first_child, tree.children
     if tree.n > LARGE:
         drawn = transport.sample_from_states(q, q_next, int(action), float(uniform), *paths)
     else:
-        drawn = transport.sample(leaf_probabilities(tree, q), after, int(action), float(uniform), *paths)
+        drawn = transport.sample(_leaf_probabilities(tree, q), after, int(action), float(uniform), *paths)
     return int(drawn), q_next, after
 
 
 def vertex_probabilities(tree: Tree, q: Array) -> Array:
     """Return the probability that the action is below each vertex, shape (vertices,)."""
-    z: Array = descent.vertex_probabilities(q, tree.parent)
+    z: Array = descent.vertex_probabilities(checked_state(tree, q), tree.parent)
     return z
 
 
 def leaf_probabilities(tree: Tree, q: Array) -> Array:
     """Return the probability of each action, shape (n,)."""
-    return vertex_probabilities(tree, q)[: tree.n]
+    return _leaf_probabilities(tree, checked_state(tree, q))
+
+
+def state_array(tree: Tree, q: ArrayLike) -> Array:
+    """A state as floats, shape (vertices,); what they are is not looked at, which takes long for very many actions."""
+    check_tree(tree)
+    state = float_array(q, "the state", copy=None)
+    if state.shape != tree.parent.shape:
+        raise InvalidInput(
+            f"the state must have shape {tree.parent.shape}, got {state.shape}; begin with mirror.start(tree, action)"
+        )
+    return state
+
+
+def checked_state(tree: Tree, q: ArrayLike) -> Array:
+    """A state as floats, shape (vertices,); raises unless the children of each vertex share its probability."""
+    state = state_array(tree, q)
+    if tree.n > 1 and not (
+        state.min() >= 0.0
+        and np.abs(np.add.reduceat(state[tree.children], tree.first_child[:-1]) - 1.0).max() <= SUM_TOLERANCE
+    ):
+        raise InvalidInput(
+            "the state must give the children of every vertex probabilities of 0 or more that sum to 1, but does not; "
+            "take it from mirror.start or mirror.descend, for this tree"
+        )
+    return state
+
+
+def check_uniform(uniform: Any) -> None:
+    """Raise unless it is a number from [0, 1)."""
+    if not (is_finite(uniform) and 0.0 <= uniform < 1.0):
+        raise InvalidInput(f"uniform must lie in [0, 1), got {shown(uniform)}")
+
+
+def _leaf_probabilities(tree: Tree, q: Array) -> Array:
+    leaves: Array = descent.vertex_probabilities(q, tree.parent)[: tree.n]
+    return leaves
 
 
 def _what_is_wrong(costs: Array) -> str:

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import minplus
+from holdcourse.checks import float_array, one_number, whole_number
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import Points
-from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
+from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem, check_problem
 
 __all__ = [
     "TIE_TOLERANCE",
@@ -64,8 +65,8 @@ class Moves(Protocol):
 
 def movement(problem: Problem, method: Method = "auto") -> Moves:
     """Prepare the movement costs of `problem` for min-plus steps; `method` as in `optimal_path`."""
-    if method not in METHODS:
-        raise InvalidInput(f"method {method!r} is not known; use one of {list(METHODS)}")
+    if not (isinstance(method, str) and method in METHODS):
+        raise InvalidInput(f"method {shown(method)} is not known; use one of {list(METHODS)}")
     grid = GridMoves.find(problem) if method in ("auto", "sweep") else None
     if grid is None and (method == "sweep" or (method == "auto" and problem.n > FEW)):
         knobs = KnobMoves.find(problem)
@@ -364,7 +365,10 @@ def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: in
     checked, _ = _checked_costs(costs, problem)
     if start is not None:
         problem.check_action(start)
-    taken = np.asarray(actions).reshape(-1).tolist()
+    try:
+        taken = np.asarray(actions).reshape(-1).tolist()
+    except ValueError:
+        raise InvalidInput(f"actions must be a list of indices, one per round of costs, got {shown(actions)}") from None
     if len(taken) != len(checked):
         raise InvalidInput(
             f"actions must be {counted(len(checked), 'index', 'indices')}, one per round of costs, got {len(taken)}"
@@ -400,10 +404,9 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     >>> hc.best_fixed([[3, 1, 0], [1, 2, 0]], line), hc.best_fixed([[3, 1, 0], [1, 2, 0]], line, start=0)
     (2, 0)
     """
-    try:
-        table = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"costs must be numbers, all rows of the same length, got {shown(costs)}") from None
+    check_problem(problem)
+    begins = one_number(whole_number(episodes, "episodes", 1), "episodes")
+    table = float_array(costs, "costs", copy=None)
     if table.ndim != 2 or table.shape[1] != problem.n:
         raise InvalidInput(
             f"costs must have shape (T, {problem.n}), a row per round and a column per action, got {table.shape}"
@@ -411,7 +414,7 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     totals = table.sum(axis=0)
     if start is not None:
         problem.check_action(start)
-        totals = totals + episodes * problem.costs_from(start)
+        totals = totals + begins * problem.costs_from(start)
     if np.isnan(totals).any():
         raise InvalidInput(
             f"the costs of action {int(np.isnan(totals).argmax())} contain NaN; give a number for every round"
@@ -474,10 +477,8 @@ def work_function_step(
 
 def _checked_costs(costs: ArrayLike, problem: Problem) -> tuple[Array, Array]:
     """Return the costs (T, n), read-only, and the smallest of each round."""
-    try:
-        checked = np.ascontiguousarray(costs, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"costs must be numbers, all rows of the same length, got {shown(costs)}") from None
+    check_problem(problem)
+    checked = float_array(costs, "costs", copy=None)
     if checked.shape == (0,):  # an empty list of rounds
         checked = checked.reshape(0, problem.n)
     if checked.ndim != 2 or checked.shape[1] != problem.n:

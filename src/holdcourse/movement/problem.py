@@ -604,7 +604,7 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
         )
     if actions is None or isinstance(actions, (str, Mapping)):
         raise InvalidInput("a metric that is a function needs the actions as a list; give actions=[...]")
-    values = list(actions)
+    values = [plain(value) if isinstance(value, np.number) else value for value in actions]  # which may overflow
     require_matrix_fits(len(values))
     try:
         return values, _checked_coordinates(values), labels
@@ -660,6 +660,12 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
     return _frozen(np.broadcast_to(factors, (dimensions,)).copy())
 
 
+def check_problem(problem: Any) -> None:
+    """Raise unless it is a problem."""
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem must be a Problem, such as hc.Problem([0, 1, 2]), got {shown(problem)}")
+
+
 def _is_plain_number(label: Any) -> bool:
     return isinstance(label, int | float | np.number) and not isinstance(label, bool) and is_finite(label)
 
@@ -667,7 +673,7 @@ def _is_plain_number(label: Any) -> bool:
 def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | None:
     if labels is None:
         return None
-    if not isinstance(labels, Sized):
+    if not isinstance(labels, Sized) or getattr(labels, "shape", None) == ():
         raise InvalidInput(f"labels must be a list of {n} names, got {shown(labels)}")
     if len(labels) != n:
         raise InvalidInput(f"labels must be {counted(n, 'name')}, one per action, got {len(labels)}")

@@ -94,14 +94,27 @@ def resolution(
         require(value, name, above=False)
     if not (is_finite(low) and is_finite(high) and low < high):
         raise InvalidInput(f"low and high must be finite, low below high, got {shown(low)} and {shown(high)}")
-    step = spacing(length_scale, deviation, price=price, rounds=rounds, loss=loss, noise=noise, measurements=rounds)
+    low, high, rounds = float(low), float(high), float(rounds)  # numpy's whole numbers would overflow
+    step = spacing(
+        float(length_scale),
+        float(deviation),
+        price=float(price),
+        rounds=rounds,
+        loss=float(loss),
+        noise=float(noise),
+        measurements=rounds,
+    )
+    if not (0.0 < step < math.inf):
+        raise InvalidInput(
+            f"values from {low:g} to {high:g} at a length_scale of {length_scale:g} cannot be spaced; use another unit"
+        )
     count = max(math.ceil((high - low) / step - 1e-9) + 1, 2)
     if count > MOST_VALUES:
         raise TooLarge(
             f"steps of {step:.3g} from {low:g} to {high:g} would give {count} values, more than {MOST_VALUES}; allow a "
             "larger loss, or check the length scale"
         )
-    return np.linspace(float(low), float(high), count)
+    return np.linspace(low, high, count)
 
 
 def spacing(

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import is_finite
+from holdcourse.checks import is_number
 from holdcourse.errors import InvalidInput, plain, shown
 from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import Reach
-from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
+from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem, check_problem
 from holdcourse.movement.settings import TOLERANCE
 from holdcourse.units import amount, beside
 
@@ -153,6 +153,7 @@ def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = No
     `max_step` is a number in the units of the settings, text such as "50 m", or one of these for each axis, in order or
     by name; `max_step_cost` is a movement cost.
     """
+    check_problem(problem)
     if problem.in_groups:
         return _of_groups(problem, max_step, max_step_cost)
     return LongestStep(problem, _size(problem, max_step), checked_cost(max_step_cost))
@@ -182,7 +183,7 @@ def checked_cost(cost: Any) -> float | None:
     """The largest movement cost of a step, as a float; raises unless it is 0 or more."""
     if cost is None:
         return None
-    if isinstance(cost, bool | str) or not (is_finite(cost) or cost == np.inf) or cost < 0:
+    if isinstance(cost, bool | str) or not is_number(cost) or cost < 0:
         raise InvalidInput(f"max_step_cost must be 0 or more, got {shown(cost)}")
     return float(cost)
 

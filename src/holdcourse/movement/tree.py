@@ -19,7 +19,7 @@ from holdcourse._numeric import points as kernels
 from holdcourse.checks import check_index, checked_seed, float_array, is_finite
 from holdcourse.errors import InvalidInput, InvalidMetric, shown
 from holdcourse.movement.points import MOST_PAIRS
-from holdcourse.movement.problem import MAX_MATRIX_ACTIONS, Problem, require_matrix_fits
+from holdcourse.movement.problem import MAX_MATRIX_ACTIONS, Problem, check_problem, require_matrix_fits
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -208,6 +208,12 @@ class Tree:
         return f"Tree({self.n} actions, {len(self.parent)} vertices, depth {self.depth}, tau={self.tau:g})"
 
 
+def check_tree(tree: Any) -> None:
+    """Raise unless it is a tree."""
+    if not isinstance(tree, Tree):
+        raise InvalidInput(f"tree must be a Tree, such as hc.frt_tree returns, got {shown(tree)}")
+
+
 def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     """Draw a random tree whose distances are never below the problem's metric, and exceed it by O(log n) on average.
 
@@ -231,6 +237,7 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     >>> tree.distance(0, 3) >= 6.0
     True
     """
+    check_problem(problem)
     if not (is_finite(tau) and tau > 4):
         raise InvalidInput(
             f"tau must be above 4 for the mirror descent's guarantee, got {shown(tau)}; 5 is the usual choice"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from holdcourse._numeric import lockstep_arrays as lockstep
 from holdcourse.deciding.policy import OnTree, Policy
 from holdcourse.deciding.rules import MirrorDescent, tree_digest
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.costs import LowerBound
 from holdcourse.learning.lockstep import flat_bounds
 from holdcourse.learning.posteriors.flat import FlatPosterior
@@ -43,7 +43,7 @@ class ArrayFleet:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> kernel, hours = hc.Kernel(RBF(0.5), RBF(6.0)), np.arange(24.0)
     >>> policy = hc.gp_md(hc.Problem([0.0, 0.5, 1.0]), kernel=kernel, contexts=hours, tree_seed=1)
-    >>> pumps = hc.fleet(policy, 1000, like=np.empty(0))  # in place of numpy: torch.empty(0, device="cuda")
+    >>> pumps = hc.fleet(policy, 1000, like=np.empty(0))  # instead of numpy: torch.empty(0, device="cuda")
     >>> actions = pumps.ask(np.full(1000, 7))  # the eighth of its contexts, 7 h
     >>> pumps.tell((actions - 1.0) ** 2)
     """
@@ -51,6 +51,8 @@ class ArrayFleet:
     def __init__(
         self, policy: Policy, starts: Ints, seeds: Sequence[int], like: Any, compiler: Compiler | None = None
     ) -> None:
+        if "float" not in str(getattr(like, "dtype", "")) or type(like).__module__.startswith("pandas"):
+            raise InvalidInput(f"like must be an array of floats, such as torch.empty(0), got {shown(like)}")
         model, rule, posterior = _parts(policy, seeds)
         layout, tree = posterior.layout, rule.tree
         self.policy, self.seeds, self.contexts = policy, tuple(seeds), layout.candidates.copy()

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
-from holdcourse.deciding.policy import Policy
+from holdcourse.checks import file_path, flag
+from holdcourse.deciding.policy import Policy, require_policy
 from holdcourse.deciding.policyfile import Trust
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import DamagedFile, InvalidInput
@@ -86,12 +87,13 @@ class Controller:
         witness: Witness | None = None,
         start_index: int | None = None,
     ) -> None:
+        require_policy(policy)
         first = chosen(policy.problem, start, start_index, "start")
         self._operation = Operation.begin(
             policy,
             0 if first is None else first,
             seed,
-            None if log is None else Path(log),
+            None if log is None else file_path(log, "log"),
             limits=limits,
             guard=guard,
             max_pending=max_pending,
@@ -221,6 +223,7 @@ class Controller:
         if within is not None:
             allowed = _within(self.policy.problem, within, allowed)
         wish = None
+        watching = flag(watching, "watching")
         if watching or force is not None or instructed is not None or instructed_index is not None:
             wanted = chosen(self.policy.problem, instructed, instructed_index, "instructed")
             wish = _wish(wanted, force, watching)
@@ -369,16 +372,16 @@ class Controller:
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` this is not needed."""
-        self._operation.save(Path(path))
+        self._operation.save(file_path(path))
 
     def backup(self, path: str | Path) -> None:
         """Write a whole copy of the record to a new file; a plain copy of one in use may miss its newest events."""
-        self._operation.backup(Path(path))
+        self._operation.backup(file_path(path))
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> Controller:
         """Continue from a saved state; `policy` must be equal to the saved policy."""
-        path = Path(path)
+        path = file_path(path)
         if database.is_record(path):  # which nobody but SQLite may open
             raise InvalidInput(f"{path} is a record, not a saved state; continue it with Controller(policy, log=path)")
         content = archive.read_file(path)
@@ -428,7 +431,7 @@ class Controller:
         >>> folder.cleanup()
         """
         remedy = "make it as it was made, and open the record with Controller(policy, log=...)"
-        policy, identity = resumed(Path(log), trust, remedy)
+        policy, identity = resumed(file_path(log, "log"), trust, remedy)
         controller = cls.__new__(cls)
         controller._operation = Operation.begin(
             policy,

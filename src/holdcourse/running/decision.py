@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import CONVERT, are_numbers, too_large
+from holdcourse.checks import CONVERT, are_numbers, too_large, with_gaps
 from holdcourse.deciding.rules import Prospect, Restraint, Turn
 from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import check_context, check_contexts
@@ -99,7 +99,7 @@ def _plain(value: Any, what: str) -> Any:
     if not are_numbers(value):
         raise InvalidInput(f"{what} must be a number or a list of numbers, got {shown(value)}; {CONVERT}")
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.asarray(with_gaps(value), dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be a number or a list of numbers, got {shown(value)}") from None
     except OverflowError:

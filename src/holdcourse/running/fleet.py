@@ -23,10 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
 from holdcourse.archive import Arrays, prefixed, under
-from holdcourse.checks import checked_seed, float_array, require_numbers, whole_number
+from holdcourse.checks import array_of, checked_seed, file_path, float_array, is_whole, require_numbers, whole_number
 from holdcourse.deciding.lockstep import RulesTogether, rules_together
 from holdcourse.deciding.pilot import Pilot
-from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policy import Policy, require_policy
 from holdcourse.deciding.policyfile import Trust
 from holdcourse.errors import DamagedFile, InvalidInput, NoActionLeft, TooLarge, counted, shown
 from holdcourse.learning.history import LARGEST, check_contexts
@@ -445,7 +445,7 @@ class Fleet:
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file in one step; `load` continues from it."""
-        archive.write_file(Path(path), archive.pack(*self.snapshot()))
+        archive.write_file(file_path(path), archive.pack(*self.snapshot()))
 
     def load(self, path: str | Path) -> Fleet:
         """Continue from a saved state of a fleet with the same policy, seeds and starts; returns itself."""
@@ -454,7 +454,7 @@ class Fleet:
                 f"this fleet continues its record, {self.record.log.path}, so no state can be loaded; make a fleet "
                 "without log= first"
             )
-        state, arrays = archive.unpack(archive.read_file(Path(path)), str(path))
+        state, arrays = archive.unpack(archive.read_file(file_path(path)), str(path))
         if state.get("holds") != "fleet" or "identity" not in state:
             raise DamagedFile(f"{path} does not contain a fleet; give a file that fleet.save wrote")
         theirs, ours = events.from_plain(Identity, state["identity"], f"the state in {path}"), self.identity()
@@ -496,7 +496,7 @@ class Fleet:
 
     def arrays_of(self, member: int) -> Arrays:
         """Return everything that changes of one member, as `Pilot.arrays` of a single controller does."""
-        if not 0 <= member < self.count:
+        if not (is_whole(member) and 0 <= member < self.count):
             raise InvalidInput(f"the members are numbered from 0 to {self.count - 1}, got {shown(member)}")
         if self._rules is None or self._costs is None:
             return self._pilots[member].arrays()
@@ -558,7 +558,7 @@ class Fleet:
     def _members(self, mask: ArrayLike | None) -> Ints:
         if mask is None:
             return np.arange(self.count)
-        given = np.asarray(mask)
+        given = array_of(mask, "mask")
         if given.dtype != np.bool_ or given.shape != (self.count,):
             raise InvalidInput(
                 f"mask must be {self.count} booleans, one for each member, got {given.dtype} of shape {given.shape}"
@@ -581,7 +581,7 @@ class Fleet:
 
     def _allowed(self, allowed: ArrayLike | None) -> Mask:
         n = self.policy.problem.n
-        given = np.ones(n, dtype=bool) if allowed is None else np.asarray(allowed)
+        given = np.ones(n, dtype=bool) if allowed is None else array_of(allowed, "allowed")
         if given.dtype != np.bool_ or given.shape not in ((n,), (self.count, n)):
             raise InvalidInput(
                 f"allowed must be {n} booleans, or ({self.count}, {n}) of them, got {given.dtype} of shape "
@@ -641,12 +641,13 @@ def fleet(
     >>> decisions = pumps.ask(contexts=13.0)
     >>> pumps.tell(np.where(decisions.action == 1, 0.0, 1.0))
     """
+    require_policy(policy)
     number = whole_number(count, "count", 1)
     if number > MOST_MEMBERS:
         raise TooLarge(f"a fleet has at most {MOST_MEMBERS:,} members, got {number:,}; make several fleets")
     if policy.problem.in_groups:
         raise InvalidInput("a fleet does not support hc.knobs(...); make a Controller for each machine")
-    if isinstance(seed, str) or np.ndim(seed) == 0:
+    if isinstance(seed, str) or array_of(seed, "seed").ndim == 0:
         first_seed = checked_seed(seed)
         seeds = [first_seed + k for k in range(number)]
     else:
@@ -654,7 +655,7 @@ def fleet(
     if len(seeds) != number:
         raise InvalidInput(f"seed must be one number, or {number} of them, got {len(seeds)}")
     checked = [checked_seed(one) for one in seeds]
-    if start_index is not None and np.ndim(start_index) == 1:
+    if start_index is not None and array_of(start_index, "start_index").ndim == 1:
         places = list(start_index)  # type: ignore[arg-type]
         if start is not None or len(places) != number:
             raise InvalidInput(f"start_index must be one index, or {number} of them, and without start")
@@ -679,7 +680,7 @@ def fleet(
 def _file(log: str | Path) -> Path:
     if isinstance(log, str) and log.startswith(ADDRESSES):
         raise InvalidInput(f"a fleet keeps its record in a file, not in a database; give a path, not {log!r}")
-    return Path(log)
+    return file_path(log, "log")
 
 
 def _seeds(identity: Identity) -> tuple[int, ...]:

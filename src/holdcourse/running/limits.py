@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import is_finite, whole_number
+from holdcourse.checks import is_number, one_number, whole_number
 from holdcourse.errors import InvalidInput, NoActionLeft, counted, plain, shown
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, required
@@ -160,7 +160,7 @@ def _plain_step(step: Any) -> Any:
         return {name: _plain_step(each) for name, each in step.items()}
     if isinstance(step, list | tuple):
         return tuple(_plain_step(each) for each in step)
-    if isinstance(step, bool) or not (is_finite(step) or step == np.inf) or step < 0:
+    if isinstance(step, bool) or not is_number(step) or step < 0:
         raise InvalidInput(f"max_step must be 0 or more, got {shown(step)}")
     return float(step)
 
@@ -197,7 +197,7 @@ class Guard:
     revert_to_index: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not (is_finite(self.threshold) or self.threshold in (np.inf, -np.inf)):
+        if not is_number(self.threshold):
             raise InvalidInput(f"threshold must be a number, got {shown(self.threshold)}")
         object.__setattr__(self, "threshold", float(self.threshold))  # what JSON can hold
         if (self.revert_to is None) == (self.revert_to_index is None):
@@ -317,11 +317,12 @@ def settings_within(problem: Problem, within: tuple[float | None, float | None])
     """Which actions lie between a lowest and a highest setting, (n,); None: no limit."""
     try:
         low, high = (
-            edge if given is None else float(given) for given, edge in zip(within, (-np.inf, np.inf), strict=True)
+            edge if given is None else one_number(given, "within")
+            for given, edge in zip(within, (-np.inf, np.inf), strict=True)
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # `InvalidInput` is a ValueError too
         raise InvalidInput(f"within must be the lowest and the highest setting, got {shown(within)}") from None
-    if low > high:
+    if not low <= high:  # NaN compares false too
         raise InvalidInput(f"within must be the lowest setting and then the highest, got {low:g} and {high:g}")
     if problem.actions.shape[1] != 1:
         raise InvalidInput(

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from holdcourse import archive, threads
 from holdcourse.archive import Arrays
-from holdcourse.errors import DamagedFile, HoldcourseError, IncompleteRecord, InvalidInput
+from holdcourse.errors import DamagedFile, HoldcourseError, IncompleteRecord, InvalidInput, shown
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
 from holdcourse.running import database, events
 from holdcourse.running.events import (
@@ -457,6 +457,8 @@ def _found_at(path: Location) -> tuple[Location, RecordPlace]:
     if isinstance(path, Path):
         path = database.real(path)
         return path, FilePlace(path)
+    if not hasattr(path, "exists"):
+        raise InvalidInput(f"a record is named by its path or its address, got {shown(path)}")
     return path, path
 
 

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from holdcourse.deciding.planning.lookahead import LEADS
 from holdcourse.learning.costs import CostModel, Estimate, ForecastCosts, OptimisticCosts, Outlook
 from holdcourse.learning.history import check_contexts
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 from holdcourse.movement.tree import Tree
+from holdcourse.movement.tree import check_tree as check_tree_type
 
 
 def check_tree(tree: Tree, problem: Problem) -> None:
@@ -23,6 +24,8 @@ def check_tree(tree: Tree, problem: Problem) -> None:
     costs); every edge weighs at most 1/tau of the edge above it. Whether the arrays form a tree at all is checked by
     `Tree` itself.
     """
+    check_tree_type(tree)
+    check_problem(problem)
     if tree.n != problem.n:
         raise AssertionError(f"the tree has {tree.n} leaves, but the problem has {problem.n} actions")
     above = tree.parent[:-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,12 @@ from holdcourse.learning.confidence import TheoryWidth
 from holdcourse.worlds.simulation import Run
 
 Array: TypeAlias = NDArray[np.float64]
+
+
+def require_run(run: Any) -> None:
+    """Raise unless it is a run."""
+    if not isinstance(run, Run):
+        raise InvalidInput(f"run must be a Run, as hc.simulate returns it, got {shown(run)}")
 
 
 def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array:
@@ -32,6 +38,7 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
     >>> plain.shape, bool((plain >= 0).all()), bool((hc.approximate_regret(run, alpha=2.0) < plain).all())
     ((2,), True, True)
     """
+    require_run(run)
     if not (is_finite(alpha) and is_finite(beta)):
         raise InvalidInput(f"alpha and beta must be finite, got {shown(alpha)} and {shown(beta)}")
     costs = np.array([episode.total for episode in run.episodes])
@@ -50,6 +57,7 @@ def ratio_to_optimum(run: Run) -> float:
     >>> hc.ratio_to_optimum(run) >= 1.0
     True
     """
+    require_run(run)
     optimum = sum(path.total for path in run.optima)
     if optimum == 0:
         return 1.0 if run.total == 0 else math.inf
@@ -132,6 +140,7 @@ def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float =
     >>> hc.theorem_quantities(run, norm_bound=2.0).width > 2.0
     True
     """
+    require_run(run)
     if not (is_finite(delta) and 0 < delta < 1):
         raise InvalidInput(f"delta must lie between 0 and 1, got {shown(delta)}")
     if norm_bound is not None and not (is_finite(norm_bound) and norm_bound > 0):

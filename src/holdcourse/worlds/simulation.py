@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import checked_seed, is_whole
+from holdcourse.checks import array_of, checked_seed, is_whole, whole_number
 from holdcourse.deciding import rules
 from holdcourse.deciding.pilot import Pilot
-from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policy import Policy, require_policy
 from holdcourse.deciding.rules import Choice
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.costs import CostModel, LowerBound, maximises
@@ -325,8 +325,7 @@ def simulate(
     >>> len(run.rows()), [len(episode.actions) for episode in run.episodes], run.total == run.service + run.movement
     (20, [10, 10], True)
     """
-    if not isinstance(policy, Policy):
-        raise InvalidInput(f"policy must be a Policy, such as hc.gp_md(problem) returns, got {policy!r}")
+    require_policy(policy)
     missing = [name for name in ("problem", "costs", "measure") if not hasattr(world, name)]
     if missing:
         raise InvalidInput(
@@ -338,6 +337,8 @@ def simulate(
         raise InvalidInput(
             f"the policy has {policy.problem.n} actions, but the world has {problem.n}; make the policy for its problem"
         )
+    if progress is not None and not callable(progress):
+        raise InvalidInput(f"progress must be a function of two numbers, or None, got {shown(progress)}")
     rows = check_contexts(contexts, None)
     rows.setflags(write=False)
     lengths = _checked_lengths(episodes, len(rows))
@@ -384,7 +385,7 @@ def measurement_noise(seed: int, round: int) -> float:  # noqa: A002
     True
     """
     # Half a step up: the stream's 0 has no finite quantile.
-    return NORMAL.inv_cdf(rules.uniform(checked_seed(seed), int(round), lane=1) + 2.0**-54)
+    return NORMAL.inv_cdf(rules.uniform(checked_seed(seed), whole_number(round, "round", 0), lane=1) + 2.0**-54)
 
 
 def shown_costs(model: CostModel, costs: Array) -> Array | None:
@@ -408,7 +409,7 @@ def _checked_lengths(episodes: int | Sequence[int], rounds: int) -> Indices:
                 f"{counted(rounds, 'round')} cannot be split into {episodes} equal episodes; give their lengths"
             )
         return np.full(episodes, rounds // episodes, dtype=np.int64)
-    lengths = np.asarray(episodes)
+    lengths = array_of(episodes, "episodes")
     if lengths.ndim != 1 or lengths.size == 0 or not np.issubdtype(lengths.dtype, np.integer) or lengths.min() < 0:
         raise InvalidInput(f"episodes must be their number or a list of their lengths, got {shown(episodes)}")
     if lengths.sum() != rounds:
@@ -419,7 +420,7 @@ def _checked_lengths(episodes: int | Sequence[int], rounds: int) -> Indices:
 
 
 def _checked_starts(start: int | Sequence[int] | Indices, episodes: int, problem: Problem) -> Indices:
-    given = np.asarray(start).reshape(-1).tolist()
+    given = array_of(start, "start").reshape(-1).tolist()
     for action in given:
         problem.check_action(action)
     if np.ndim(start) > 0 and len(given) != episodes:

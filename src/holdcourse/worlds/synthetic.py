@@ -14,7 +14,7 @@ that is; both are taken from the draw itself, as in the paper, so that the learn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -23,11 +23,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import is_whole, whole_number
-from holdcourse.errors import InvalidInput, counted, shown
+from holdcourse.checks import array_of, checked_seed, float_array, is_finite, is_whole, one_number, whole_number
+from holdcourse.errors import InvalidInput, TooLarge, counted, shown
 from holdcourse.learning.history import check_context, check_contexts
-from holdcourse.learning.kernels import AnyKernel, Kernel
-from holdcourse.movement.problem import Metric, Problem
+from holdcourse.learning.kernels import AnyKernel, Kernel, check_kernel
+from holdcourse.movement.problem import Metric, Problem, check_problem
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -40,6 +40,7 @@ DRIFT_SPREAD = 0.03  # deviation from a steady drift, as a share of the list of 
 PULSE_CHANCE = 0.1  # of a round's interruption
 REGIME_ROUNDS, REGIME_CONTEXTS = 60.0, 5  # mean length of a regime, and how many contexts belong to it
 TRIP_STOPS = 8
+MOST_DRAWN = 20_000  # actions or contexts of a drawn function, whose square roots take the cube of their number
 
 
 def context_sequence(
@@ -83,13 +84,13 @@ def context_sequence(
         if rounds is not None and not 0 <= rounds <= len(given):
             raise InvalidInput(f"rounds is {rounds}, but the sequence given has {counted(len(given), 'context')}")
         return given[:rounds]
-    if kind not in CONTEXT_PROCESSES:
-        raise InvalidInput(f"kind {kind!r} is not known; use one of {list(CONTEXT_PROCESSES)}, or give a sequence")
-    many = whole_number(rounds, "rounds", 0)
+    if not (isinstance(kind, str) and kind in CONTEXT_PROCESSES):
+        raise InvalidInput(f"kind {shown(kind)} is not known; use one of {list(CONTEXT_PROCESSES)}, or give a sequence")
+    many, random = whole_number(rounds, "rounds", 0), np.random.default_rng(checked_seed(seed))
     if len(points) == 0:
         raise InvalidInput("contexts is empty; give at least one context to draw from")
     ordered = points[np.lexsort(points.T[::-1])] if points.shape[1] else points
-    which = CONTEXT_PROCESSES[kind](len(ordered), many, np.random.default_rng(seed))
+    which = CONTEXT_PROCESSES[kind](len(ordered), many, random)
     return np.asarray(ordered[which])
 
 
@@ -208,6 +209,23 @@ class SyntheticWorld:
     prior_mean: float
     noise_std: float
 
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
+        contexts, landscape = check_contexts(self.contexts, None), float_array(self.landscape, "landscape")
+        if landscape.shape != (len(contexts), self.problem.n) or not np.isfinite(landscape).all():
+            raise InvalidInput(
+                f"landscape must be finite, with a row for each of {len(contexts)} contexts and a column for "
+                f"each of {self.problem.n} actions, got shape {landscape.shape}"
+            )
+        if not (is_finite(self.rho) and self.rho > 0):
+            raise InvalidInput(f"rho must be positive, got {shown(self.rho)}")
+        if not (is_finite(self.noise_std) and self.noise_std >= 0):
+            raise InvalidInput(f"noise_std must be 0 or more, got {shown(self.noise_std)}")
+        check_kernel(self.kernel)
+        for name, array in (("contexts", contexts), ("landscape", landscape)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
     @classmethod
     def sample(
         cls,
@@ -251,13 +269,19 @@ class SyntheticWorld:
         >>> bool(np.isclose(world.landscape.mean(), 2.0 * world.problem.distances.mean()))
         True
         """
-        if not (math.isfinite(rho) and rho > 0):
+        if not (is_finite(rho) and rho > 0):
             raise InvalidInput(f"rho must be positive, got {shown(rho)}")
-        if not (math.isfinite(noise) and noise >= 0):
+        if not (is_finite(noise) and noise >= 0):
             raise InvalidInput(f"noise must be 0 or more, got {shown(noise)}")
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(checked_seed(seed))
         problem = _unit_grid(grid, metric) if problem is None else problem
-        points = _drawn_contexts(random, contexts) if np.ndim(contexts) == 0 else check_contexts(contexts, None)
+        points = (
+            _drawn_contexts(random, contexts)
+            if array_of(contexts, "contexts").ndim == 0
+            else check_contexts(contexts, None)
+        )
+        if not len(points):
+            raise InvalidInput("contexts is empty; give at least one context")
         kernel = _squared_exponential(lengthscale) if kernel is None else kernel
         drawn = draw_function(problem, points, kernel, random)
         lowest = float(drawn.min())
@@ -266,8 +290,6 @@ class SyntheticWorld:
             raise InvalidInput(f"the drawn function is constant; use more actions or contexts ({problem!r})")
         factor = rho * float(problem.distances.mean()) / height
         landscape = factor * (drawn - lowest)
-        for array in (points, landscape):
-            array.setflags(write=False)
         return cls(
             problem=problem,
             contexts=points,
@@ -285,7 +307,8 @@ class SyntheticWorld:
 
     def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
         """The true cost plus normal noise."""
-        return float(self.landscape[self.index(context), action] + self.noise_std * noise)
+        self.problem.check_action(action)
+        return float(self.landscape[self.index(context), action] + self.noise_std * one_number(noise, "noise"))
 
     def index(self, context: Any) -> int:
         """Return the place of a context in `contexts`."""
@@ -337,11 +360,13 @@ def draw_function(
 
 
 def _unit_grid(grid: int | Sequence[int], metric: Metric) -> Problem:
-    sides = (grid, grid) if isinstance(grid, int | np.integer) else tuple(grid)
-    if not sides or not all(isinstance(side, int | np.integer) and side >= 1 for side in sides):
+    sides = (grid, grid) if is_whole(grid) else tuple(grid) if isinstance(grid, Iterable) else ()
+    if not sides or not all(is_whole(side) and side >= 1 for side in sides):
         raise InvalidInput(
             f"grid must be the number of points along each axis, such as 20 or (20, 20), got {shown(grid)}"
         )
+    if math.prod(int(side) for side in sides) > MOST_DRAWN:
+        raise TooLarge(f"a grid of {shown(grid)} has more than {MOST_DRAWN:,} actions; use fewer points along an axis")
     axes = np.meshgrid(*(np.linspace(0.0, 1.0, side) for side in sides), indexing="ij")
     return Problem(np.stack([axis.ravel() for axis in axes], axis=1), metric)
 
@@ -349,11 +374,13 @@ def _unit_grid(grid: int | Sequence[int], metric: Metric) -> Problem:
 def _drawn_contexts(random: np.random.Generator, count: Any) -> Array:
     if not is_whole(count) or count < 1:
         raise InvalidInput(f"contexts must be their number, 1 or more, or a list of them, got {shown(count)}")
+    if count > MOST_DRAWN:
+        raise TooLarge(f"a function is drawn at {MOST_DRAWN:,} contexts at most, got {shown(count)}")
     return np.sort(random.random(count))[:, None]
 
 
 def _squared_exponential(lengthscale: float) -> Kernel:
-    if not (math.isfinite(lengthscale) and lengthscale > 0):
+    if not (is_finite(lengthscale) and lengthscale > 0):
         raise InvalidInput(f"lengthscale must be positive, got {shown(lengthscale)}")
     from sklearn.gaussian_process.kernels import RBF
 

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse._numeric import contexts, minplus
+from holdcourse.checks import array_of, too_large
 from holdcourse.deciding.rules import RuleState, View
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import check_context, check_contexts
@@ -66,7 +67,8 @@ class Closeness:
     @classmethod
     def of(cls, scale: Any = None, period: Any = None) -> Closeness:
         """Make it from what a user gives: numbers or lists, one entry per axis."""
-        scales = None if scale is None else tuple(_checked("context_scale", s) for s in np.atleast_1d(scale).tolist())
+        given = () if scale is None else np.atleast_1d(array_of(scale, "context_scale")).tolist()
+        scales = None if scale is None else tuple(_checked("context_scale", each) for each in given)
         return cls(scales, checked_period(period, "period"))
 
     def distances(self, points: Array, others: Array, seen: Array) -> Array:
@@ -204,7 +206,10 @@ def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
 def _checked(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
         raise InvalidInput(f"{what} must be positive, got {shown(value)}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise too_large(value, what) from None
 
 
 def alikeness(apart: Array, power: float = 2.0) -> Array:

@@ -20,7 +20,7 @@ from holdcourse.deciding.planning.beliefs import Closeness
 from holdcourse.deciding.planning.plan import Forecasts, Plan
 from holdcourse.deciding.policy import Policy, named
 from holdcourse.deciding.rules import Choice, RuleState, View
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.additive import AdditiveCosts
 from holdcourse.learning.costs import Costs
 from holdcourse.movement.knobs import Knobs
@@ -156,7 +156,7 @@ def knob_planner(
     10
     """
     if not isinstance(problem, Knobs):
-        raise InvalidInput(f"knob_planner is for hc.knobs(...), got {problem!r}; use hc.planner for it")
+        raise InvalidInput(f"knob_planner is for hc.knobs(...), got {shown(problem)}; use hc.planner for it")
     rule = KnobPlan(problem, Closeness.of(context_scale, period), discount, forecasts, max_step)
     _ = rule.plans  # so that what is wrong is said now
     learned: dict[str, Any] = {

@@ -316,12 +316,12 @@ class Plan:
             if name in ("asked", "landmarks") and getattr(self, name) is None:
                 continue
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
-        if not 0 <= self.discount < 1:
+        if not (is_finite(self.discount) and 0 <= self.discount < 1):
             raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {shown(self.discount)}")
-        if not 0 < self.stay < np.inf:
+        if not (is_finite(self.stay) and self.stay > 0):
             raise InvalidInput(f"stay must be positive, got {shown(self.stay)}")
-        if self.forecasts not in FORECASTS:
-            raise InvalidInput(f"forecasts {self.forecasts!r} is not known; use one of {list(FORECASTS)}")
+        if not (isinstance(self.forecasts, str) and self.forecasts in FORECASTS):
+            raise InvalidInput(f"forecasts {shown(self.forecasts)} is not known; use one of {list(FORECASTS)}")
         longest = longest_step(self.problem, self.max_step, self.max_step_cost)
         object.__setattr__(self, "max_step", longest.size)
         object.__setattr__(self, "max_step_cost", longest.cost)

@@ -25,7 +25,7 @@ from holdcourse.learning.checking.words import FEWEST
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel
 from holdcourse.learning.posteriors import FittedPosterior, Posterior, PriorMean, posterior
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 from holdcourse.threads import one_thread
 
 Array: TypeAlias = NDArray[np.float64]
@@ -92,6 +92,7 @@ def check_model(
     >>> check.explained > 0.9, check.never.tolist()
     (True, [3])
     """
+    check_problem(problem)
     past = History.of(history)
     past.check(problem, None)
     folds = whole_number(folds, "folds", 2)

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import float_array, is_finite
 from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.learning.fitting.likelihood import Ranges
 from holdcourse.learning.history import LARGEST, History, require_squarable
-from holdcourse.learning.kernels import AnyKernel, Kernel, Periods, per_axis
-from holdcourse.movement.problem import Problem
+from holdcourse.learning.kernels import AnyKernel, Kernel, Periods, check_kernel, per_axis
+from holdcourse.movement.problem import Problem, check_problem
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -27,10 +28,10 @@ METRIC_RANGE, METRIC_SCALES = (0.25, 8.0), 10  # times the shortest and the long
 
 def checked_history(problem: Problem, actions: Any, contexts: Any, y: Any, kernel: AnyKernel | None) -> History:
     """The measurements as a `History` that fits the problem and the kernel."""
-    try:
-        measured = np.array(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"y must be a list of numbers, got {shown(y)}") from None
+    check_problem(problem)
+    if kernel is not None:
+        check_kernel(kernel)
+    measured = float_array(y, "y")
     given = np.zeros((len(np.atleast_1d(actions)), 0)) if contexts is None else contexts
     history = History(actions, given, measured)
     if not len(history):
@@ -54,7 +55,7 @@ def checked_noise(noise_std: Any) -> float | None:
     """A noise deviation that may be missing."""
     if noise_std is None:
         return None
-    if not isinstance(noise_std, (int, float, np.number)) or not 0 <= noise_std <= LARGEST:
+    if not is_finite(noise_std) or not 0 <= noise_std <= LARGEST:
         raise InvalidInput(f"noise_std must be a number, 0 or more, or None to have it fitted, got {shown(noise_std)}")
     return float(noise_std)
 
@@ -77,8 +78,8 @@ def prior_mean_at(prior_mean: PriorMean | None, problem: Problem, history: Histo
 
 def _per_action(mean: Any, n: int) -> Array:
     try:
-        return np.broadcast_to(np.array(mean, dtype=np.float64), (n,))
-    except (TypeError, ValueError):
+        return np.broadcast_to(float_array(mean, "prior_mean"), (n,))
+    except ValueError:
         raise InvalidInput(
             f"prior_mean must be a number, {n} of them (one per action), or a function that gives either, got "
             f"{shown(mean)}"

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from holdcourse.checks import flag
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.checks import flag, is_finite
+from holdcourse.errors import InvalidInput, TooLarge, shown
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, check_kernel, checked_period
 from holdcourse.learning.posteriors.adaptive import AdaptivePosterior
@@ -119,10 +119,12 @@ def posterior(
     >>> mean.round(2).tolist(), std.round(2).tolist()
     ([1.8, 2.97, 1.8], [0.8, 0.1, 0.8])
     """
-    if method not in METHODS:
-        raise InvalidInput(f"method {method!r} is not known; use one of {list(METHODS)}")
+    if not (isinstance(method, str) and method in METHODS):
+        raise InvalidInput(f"method {shown(method)} is not known; use one of {list(METHODS)}")
     if contexts is not None and context_bounds is not None:
         raise InvalidInput("give contexts (a list of those that can occur) or context_bounds (their range), not both")
+    if not (is_finite(forgetting) and 0.0 < forgetting <= 1.0):
+        raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {shown(forgetting)}")
     if forgetting != 1.0 and method == "exact":
         raise InvalidInput(f"the exact method forgets nothing; use method='flat' with forgetting={forgetting!r}")
     time = flag(time, "time")

@@ -45,7 +45,7 @@ from holdcourse.learning.kernels import (
     require_context_covariance,
     require_covariance,
 )
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 
 Array: TypeAlias = NDArray[np.float64]
 PriorMean: TypeAlias = float | ArrayLike | Callable[[Array, Array], Any]
@@ -92,6 +92,7 @@ class Prior:
         prior_mean: PriorMean = 0.0,
         regularisation: float | None = None,
     ) -> None:
+        check_problem(problem)
         self.problem = problem
         self.kernel = kernel
         if not (is_finite(noise_std) and noise_std >= 0):
@@ -191,8 +192,8 @@ def describe_mean(mean: PriorMean) -> str:
 
 def _checked_mean(mean: Any, n: int) -> Array:
     try:
-        values = np.array(mean, dtype=np.float64)
-    except (TypeError, ValueError):
+        values = float_array(mean, "prior_mean")
+    except InvalidInput:
         values = np.full(2, np.nan)
     if values.shape not in ((), (n,)) or not np.isfinite(values).all():
         raise InvalidInput(

@@ -41,6 +41,7 @@ from scipy.linalg.lapack import dpotrf
 
 from holdcourse._numeric.gp import multiply, settle, sweep, sweep_each
 from holdcourse.archive import require_arrays
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.posteriors.basis import Layout, require_sound
@@ -168,7 +169,7 @@ class FlatPosterior:
     predicts_alike = True  # `predict_at` gives, to the last bit, what `predict` of each context gives
 
     def __init__(self, prior: Prior, layout: Layout, *, forgetting: float = 1.0, reason: str = "asked for") -> None:
-        if not 0.0 < forgetting <= 1.0:
+        if not (is_finite(forgetting) and 0.0 < forgetting <= 1.0):
             raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {shown(forgetting)}")
         self.prior = prior
         self.layout = layout
