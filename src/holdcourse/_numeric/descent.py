@@ -1,4 +1,4 @@
-"""Mirror descent on a tree, one exact step (lines 4-12 of the paper's Algorithm 1; docs/theory/movement.md).
+"""Mirror descent on a tree, one exact step (lines 6 to 11 of the paper's Algorithm 1; docs/theory/movement.md).
 
 Notation
 --------

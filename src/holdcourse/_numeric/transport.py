@@ -1,4 +1,4 @@
-"""Optimal coupling of two distributions over the leaves of a tree (line 13 of the paper's Algorithm 1).
+"""Optimal coupling of two distributions over the leaves of a tree (lines 12 and 13 of the paper's Algorithm 1).
 
 The mathematics is in docs/theory/movement.md, under "The coupling".
 

@@ -372,7 +372,7 @@ def arrays_within(states: Sequence[RuleState]) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class MirrorDescent:
-    """Mirror descent on a tree, then a sample from the optimal coupling: lines 4-13 of the paper's Algorithm 1."""
+    """Mirror descent on a tree, then a sample from the optimal coupling: lines 4 to 13 of the paper's Algorithm 1."""
 
     problem: Problem
     tree: Tree

@@ -1,4 +1,6 @@
-"""From one distribution over actions to the next by moving as little as possible (line 13 of the paper's Algorithm 1).
+"""From one distribution over actions to the next by moving as little as possible.
+
+These are lines 12 and 13 of the paper's Algorithm 1.
 
 On a tree the optimal coupling has a closed form (docs/theory/movement.md); no linear program is solved.
 

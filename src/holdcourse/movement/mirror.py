@@ -1,6 +1,6 @@
-"""Mirror descent on the tree: how the probabilities follow the costs (lines 4-12 of the paper's Algorithm 1).
+"""Mirror descent on the tree: how the probabilities follow the costs (lines 4 to 11 of the paper's Algorithm 1).
 
-`step` is a whole round: it descends, and then draws the next action from the optimal coupling (line 13), which
+`step` is a whole round: it descends, and then draws the next action from the optimal coupling (lines 12 and 13), which
 `holdcourse.movement.coupling` computes between any two distributions.
 
 The state is one array `q` over the tree's vertices: the probability that the action is below a vertex, given that it is
