@@ -76,7 +76,7 @@ coverage: $(VENV)/test.stamp
 # Quick tests write to memory where they can (tests/conftest.py), these to a disk.
 ON_DISK := TMPDIR=$${TMPDIR:-/tmp}
 
-test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp
+test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp $(VENV)/docs.stamp
 	HYPOTHESIS_PROFILE=slow $(ON_DISK) $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
 	$(ON_DISK) $(ONE_THREAD) $(PYTEST) -v -n 2 -m slow tests --ignore=tests/properties --ignore=tests/slow
 

@@ -14,13 +14,13 @@ import latex2mathml.converter
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.ext.napoleon.docstring import GoogleDocstring
-from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxRole
 
 import holdcourse
 
 sys.path.insert(0, str(Path(__file__).parent))
 import interfaces
+import sections
 
 # Before anything is documented: autodoc imports modules in a way that the service's models do not bear.
 FROM_THE_CODE = {"commands": interfaces.commands(), "http": interfaces.http(), "evidence": interfaces.evidence()}
@@ -57,7 +57,7 @@ html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "holdcourse"
 html_favicon = "../src/holdcourse/service/page/icon.svg"
-html_search_scorer = str(Path(__file__).parent / "search.js")
+html_additional_pages = {"search": "search.html"}
 html_static_path = ["_static"]
 templates_path = ["_templates"]
 html_css_files = ["holdcourse.css"]
@@ -152,13 +152,9 @@ def made_from_the_code(*about: Any) -> list[str]:
     return ["evidence", "reference/commands", "reference/http"]
 
 
-class Search(SearchEnglish):
-    """Finds `min_dwell` by its parts too."""
-
-    def split(self, text: str) -> list[str]:
-        """Return the words of a text."""
-        words = super().split(text)
-        return words + [part for word in words if "_" in word for part in word.split("_") if part]
+def search_on_our_own(app: Any) -> None:
+    """Leave the tool's own search out: it finds whole pages, and shows no excerpts on pages opened as files."""
+    app.builder.search = False
 
 
 def mark_cells(app: Any, doctree: Any, docname: str) -> None:
@@ -286,11 +282,12 @@ def setup(app: Any) -> None:
     """Make the role, the formulas and the pages written from the code known."""
     GoogleDocstring._parse_attribute_docstring = of_property
     app.add_role("public", Public())
-    app.add_search_language(Search)
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-process-docstring", mark_provisional)
     app.connect("env-get-outdated", made_from_the_code)
+    app.connect("builder-inited", search_on_our_own)
+    app.connect("build-finished", sections.write)
     app.connect("source-read", fill)
     app.connect("doctree-resolved", mark_cells)
     app.connect("html-page-context", keep_options)
