@@ -49,6 +49,7 @@ autodoc_mock_imports = [name for name in (*OPTIONAL, "uvicorn", "xarray") if fin
 ALIASES = ("ArrayLike", "Array", "Indices", "Ints", "Mask", "Arrays", "Metric", "AnyKernel", "PriorMean", "IntervalMap")
 autodoc_type_aliases = {name: name for name in ALIASES}
 python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100  # longer ones have a line for each parameter
 modindex_common_prefix = ["holdcourse."]
 autosummary_generate = False  # the tables of reference/index link to the pages by topic
 napoleon_attr_annotations = False  # types stand in the signature already
@@ -285,9 +286,9 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-process-docstring", mark_provisional)
-    app.connect("env-get-outdated", made_from_the_code)
     app.connect("builder-inited", search_on_our_own)
     app.connect("build-finished", sections.write)
+    app.connect("env-get-outdated", made_from_the_code)
     app.connect("source-read", fill)
     app.connect("doctree-resolved", mark_cells)
     app.connect("html-page-context", keep_options)
