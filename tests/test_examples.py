@@ -44,10 +44,11 @@ def test_quick_start_runs_and_draws(tmp_path, monkeypatch):
 
 
 def test_readme_python_runs(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert blocks
-    exec(compile("\n".join(blocks), "README.md", "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, printed = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
+    assert len(code) == len(printed) == 1
+    exec(compile(code[0], "README.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out.split() == printed[0].split()
 
 
 def flown_alone(script, folder, monkeypatch, capsys):

@@ -19,10 +19,13 @@ def test_code_blocks_run_alone(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("name", "blocks"), [("chiller", 3), ("database", 2), ("wind-site", 2)])
-def test_a_tutorial_prints_what_it_shows(name, blocks, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [("start", 1), ("tutorials/chiller", 3), ("tutorials/database", 2), ("tutorials/wind-site", 2)],
+)
+def test_a_page_prints_what_it_shows(name, blocks, tmp_path):
     """Whoever follows it compares the two."""
-    page = DOCS / "tutorials" / f"{name}.md"
+    page = DOCS / f"{name}.md"
     done = subprocess.run([sys.executable, "-c", code_of(page)], capture_output=True, text=True, cwd=tmp_path)
     printed = " ".join(done.stdout.split())
     shown = re.findall(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
