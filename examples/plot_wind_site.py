@@ -29,7 +29,7 @@ def fly(movement: str) -> Backtest:
 
 
 def show_days(axes: plt.Axes, found: Backtest) -> None:
-    world, price = found.world, found.world.climb
+    world, price = found.world, 1000 * found.world.climb  # Wh
     days = (world.time >= FROM) & (world.time < TO)
     shading = {"cmap": plt.get_cmap("Blues", 11), "vmin": 0, "vmax": 22, "shading": "nearest"}
     image = axes.pcolormesh(world.time[days], world.altitudes, world.speed[days].T, **shading)
@@ -40,7 +40,7 @@ def show_days(axes: plt.Axes, found: Backtest) -> None:
     axes.axhline(world.altitudes[found.flights["fixed"].actions[-1]], color=COLOURS["fixed"], ls=":", label="fixed")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, frameon=False)
     axes.grid(False)
-    axes.set(ylabel="altitude, m", title=f"High in weak wind, low in storms (moving costs {1000 * price:.3g} Wh a metre)")
+    axes.set(ylabel="altitude, m", title=f"High in weak wind, low in storms (moving costs {price:.3g} Wh a metre)")
 
 
 def show_gains(axes: plt.Axes, flights: dict[str, Backtest]) -> None:
