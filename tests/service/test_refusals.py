@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sqlite3
@@ -387,6 +388,19 @@ def test_a_body_may_begin_as_editors_of_windows_write_it(client, name):
     content = b'\xef\xbb\xbf{"context": 0.5}'
     response = client.post(f"/controllers/{name}/ask", content=content, headers={"Content-Type": "application/json"})
     assert (response.status_code, response.json()["decision"]) == (200, "r0")
+
+
+def test_a_body_in_another_encoding_is_refused_in_words(ready):
+    def message(content):
+        response = ready.post("/controllers/there/ask", content=content, headers={"Content-Type": "application/json"})
+        assert response.status_code == 422
+        return response.json()["error"]["message"]
+
+    for encoding in ("utf-16", "utf-16-be"):
+        mark = b"\xfe\xff" if encoding.endswith("be") else b""
+        content = mark + '{"context": 0.5}'.encode(encoding)
+        assert message(content) == "the body is written in UTF-16; send it in UTF-8"
+    assert message(gzip.compress(b'{"context": 0.5}')).startswith("the body is compressed; send it as it is")
 
 
 def test_queries_and_paths_are_checked(ready):

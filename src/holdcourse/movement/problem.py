@@ -571,7 +571,9 @@ def _frozen(array: Array) -> Array:
 
 def _checked_coordinates(actions: Any) -> Array:
     if actions is None:
-        raise InvalidInput("actions are missing: give coordinates of shape (n,) or (n, d), or a matrix as metric")
+        raise InvalidInput(
+            "actions are missing: give a list of numbers or of points, or the matrix of all movement costs as metric"
+        )
     points = actions.coordinates if isinstance(actions, Grid) else float_array(actions, "actions")
     if points.ndim == 1:
         points = points[:, None]

@@ -10,7 +10,7 @@ import difflib
 import json
 import logging
 import re
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack, suppress
@@ -74,6 +74,11 @@ TABLES = (  # of readings; their first bytes say what they are
     "text/plain",
     "text/tab-separated-values",
 )
+NO_JSON = {  # what else a body begins with, and what to do
+    BOM_UTF16_LE: "the body is written in UTF-16; send it in UTF-8",
+    BOM_UTF16_BE: "the body is written in UTF-16; send it in UTF-8",
+    b"\x1f\x8b": "the body is compressed; send it as it is, without Content-Encoding",
+}
 FILES = ("application/octet-stream", "application/zip", "application/vnd.holdcourse.policy")  # a policy's file
 # Possessive, and an open string ends with the body: a body of quotes is read once, not once per quote.
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -517,6 +522,9 @@ def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Bod
     try:
         return model.model_validate_json(content, strict=True)
     except ValidationError as error:
+        for beginning, words in NO_JSON.items():
+            if content.startswith(beginning):
+                raise HttpRefusal(422, "invalid", words) from None
         found = error.errors(include_url=False, include_context=False)
         elsewhere = model.ELSEWHERE.items() if issubclass(model, RequestBody) else ()
         hints = [hint for name, hint in elsewhere if any(mistake["loc"] == (name,) for mistake in found)]
