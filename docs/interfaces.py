@@ -129,7 +129,10 @@ def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
     if given:
         yield table(
             ("parameter", "meaning"),
-            [(f"`{one['name']}` ({one['in']})", typed(one["schema"], one.get("description", ""))) for one in given],
+            [
+                (f"`{one['name']}` ({one['in']})", typed(one["schema"], one.get("description", ""), can_be_null=False))
+                for one in given
+            ],
         )
     if "requestBody" in about:
         yield f"The body: {contents(about['requestBody']['content'])}."
@@ -147,9 +150,10 @@ def meaning(schema: dict[str, Any]) -> str:
     return next(filter(None, said), "")
 
 
-def typed(schema: dict[str, Any], said: str) -> str:
+def typed(schema: dict[str, Any], said: str, *, can_be_null: bool = True) -> str:
     """Return a cell with what a value may be and what it means: side by side, they would not fit on a phone."""
-    return f'<span class="type">{type_of(schema)}</span><br>{plain(said)}'
+    kind = type_of(schema) if can_be_null else type_of(schema).removesuffix(" or null")
+    return f'<span class="type">{kind}</span><br>{plain(said)}'
 
 
 def within(schemas: dict[str, Any], part: Any) -> set[str]:

@@ -246,7 +246,7 @@ async def delete(
     name: Name,
     fleets: TheFleets,
     by: TheCaller,
-    typed: Annotated[str, Query(alias="name", max_length=200, description="The fleet's name, typed again.")],
+    typed: Annotated[str, Query(alias="name", max_length=200, description="Name of the fleet, typed again.")],
     reason: Annotated[
         str, Query(min_length=1, max_length=500, pattern=r"\S", description="Reason, which is recorded.")
     ],

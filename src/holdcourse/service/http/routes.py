@@ -41,9 +41,16 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 DecisionId = Annotated[
     str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"], description="Id of the decision.")
 ]
-WithoutArchived = Annotated[bool, Query(description="Begin the new epoch without what archived epochs have measured.")]
-WithHistory = Annotated[bool, Query(description="Whether to include the measurements that it started from.")]
-Most = Annotated[int, Query(ge=1, le=1000, description="The most that one answer contains.")]
+WithoutArchived = Annotated[
+    bool,
+    Query(description="Whether the new epoch may begin without what archived epochs have measured; left out: false."),
+]
+WithHistory = Annotated[
+    bool, Query(description="Whether to include the measurements that it started from; left out: false.")
+]
+Most = Annotated[
+    int, Query(ge=1, le=1000, description="Largest number of entries in the answer, 1 to 1000; left out: 100.")
+]
 router = APIRouter(route_class=Route)
 
 LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
@@ -231,7 +238,7 @@ async def delete(
     name: Id,
     controllers: TheControllers,
     by: TheCaller,
-    typed: Annotated[str, Query(alias="name", max_length=200, description="The controller's name, typed again.")],
+    typed: Annotated[str, Query(alias="name", max_length=200, description="Name of the controller, typed again.")],
     reason: Annotated[
         str, Query(min_length=1, max_length=500, pattern=r"\S", description="Reason, which is recorded.")
     ],
@@ -358,7 +365,12 @@ async def decisions(
     name: Id,
     controllers: TheControllers,
     by: TheCaller,
-    after: Annotated[int | None, Query(ge=-1, le=2**53, description="Number of a round.")] = None,
+    after: Annotated[
+        int | None,
+        Query(
+            ge=-1, le=2**53, description="Number of a round; later rounds follow, oldest first. Left out: the newest."
+        ),
+    ] = None,
     limit: Most = 100,
 ) -> Response:
     """Rounds after round `after`, oldest first; without `after`, the newest rounds."""
@@ -406,9 +418,16 @@ async def audit(
     name: Id,
     controllers: TheControllers,
     by: TheCaller,
-    kind: Annotated[list[str] | None, Query(max_length=20, description="Kinds of change; left out: all.")] = None,
-    who: Annotated[str | None, Query(max_length=200, description="A part of a name, or of a token's id.")] = None,
-    before: Annotated[str | None, Query(max_length=40, description="`next` of the previous page.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        Query(max_length=20, description="Kind of change, such as `mode`; may be repeated. Left out: all."),
+    ] = None,
+    who: Annotated[
+        str | None, Query(max_length=200, description="Part of a name, or of a token's id; left out: everybody.")
+    ] = None,
+    before: Annotated[
+        str | None, Query(max_length=40, description="Value of `next` in the previous page; left out: the first page.")
+    ] = None,
     limit: Most = 100,
 ) -> Response:
     """Audit trail from the record: who changed what, when and why; newest first."""
