@@ -58,7 +58,8 @@ HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: 
 LOGGED = (401, 403, 409, 429)
 LOG_EVERY_S = 60.0
 LONGEST_PATH = 200  # letters
-ALIKE = 0.7  # how alike a part of an address must be to one that there is
+ALIKE = 0.7  # how alike a word in an address must be to one that there is
+MOST_ODD = 4  # letters by which it may be longer or shorter
 
 
 class HttpRefusal(HoldcourseError):  # noqa: N818 - as the others
@@ -145,15 +146,25 @@ def _nearest(request: Request) -> str:
         for meant in wanted:
             if len(parts) != len(meant):
                 continue
-            pairs = list(zip(parts, meant, strict=True))
-            likeness = min(1.0 if part[0] == "{" else _likeness(part, word) for part, word in pairs)
-            if likeness > max(best, ALIKE):
-                best, found = likeness, "/" + "/".join(word if part[0] == "{" else part for part, word in pairs)
+            likeness = _likeness(parts, meant)
+            if likeness > best:
+                best, found = (
+                    likeness,
+                    "/" + "/".join(b if a[0] == "{" else a for a, b in zip(parts, meant, strict=True)),
+                )
     return found
 
 
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, one, other.lower()).ratio()
+def _likeness(parts: list[str], given: list[str]) -> float:
+    """Return how alike the least alike words of two addresses are; 0 if they are not alike at all."""
+    least = 1.0
+    for part, word in zip(parts, given, strict=True):
+        if part[0] != "{" and part != word:
+            odds = abs(len(part) - len(word))  # strangers may ask, too: most are sorted out without a look at letters
+            least = 0.0 if odds > MOST_ODD else min(least, SequenceMatcher(None, part, word.lower()).ratio())
+            if least < ALIKE:
+                return 0.0
+    return least
 
 
 def _methods(request: Request) -> set[str]:
