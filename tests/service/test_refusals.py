@@ -171,6 +171,19 @@ def test_a_name_of_blanks_is_no_name_and_others_stay_as_people_write_them(client
     )
 
 
+def test_the_first_context_has_a_number_for_each_name(client, name):
+    """It says for good how many numbers there are."""
+    named = {"options": {}, "context_names": ["load", "outdoor"]}
+    client.create(id=name, **named)
+    message = client.do(name, "ask", 422, context=21.5)["message"]
+    assert message == (
+        "the context has 1 number, but context_names has 2 names (load, outdoor); give one number for each name"
+    )
+    assert client.do(name, "ask", context=[0.7, 21.5])["round"] == 0
+    message = client.create(id=f"{name}-past", status=422, history_index=[[0, 0.7, 1.0]], **named)["message"]
+    assert message.startswith("a context in the history has 1 number, but context_names has 2 names (load, outdoor);")
+
+
 def test_ids_and_reasons_are_refused_in_words(ready):
     assert ready.do("there", "retract", 422, decision="7", reason="x")["message"] == (
         "decision must be the id of a decision, such as r12, got '7'"

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -32,6 +32,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import chosen, index_of
 from holdcourse.running.events import PolicyOrigin, Settings, from_plain, plain
 from holdcourse.running.limits import Guard, Limits
+from holdcourse.running.session import first_few
 from holdcourse.service.core import requests
 from holdcourse.service.core.ledger import plain_value
 from holdcourse.units import known, rounds
@@ -58,6 +59,8 @@ def settings_of(config: requests.Config) -> Settings:
             return problem_given(plainly)
 
     history = history_of(config, problem)
+    if history:
+        check_count(config.context_names, history[0][1], "a context in the history")
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
     given = with_indices(with_numbers(plainly, plainly, problem), problem)
     given |= {"history_count": len(history or ()), "history_sha256": digest}
@@ -149,6 +152,16 @@ def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[
             known[name] = index_of(problem(), setting, "history")
         found.append((known[name], context, measurement))
     return found
+
+
+def check_count(names: Sequence[str] | None, context: Any, what: str) -> None:
+    """Raise if a context has more or fewer numbers than names; nobody could say which number is which."""
+    count = 0 if context is None else len(context) if isinstance(context, list | tuple) else 1
+    if names is not None and count not in (0, len(names)):
+        raise InvalidInput(
+            f"{what} has {counted(count, 'number')}, but context_names has {counted(len(names), 'name')} "
+            f"({first_few(names)}); give one number for each name"
+        )
 
 
 def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
