@@ -199,7 +199,8 @@ def _name(place: Place) -> str:
 def _got(found: Mapping[str, Any]) -> str:
     if found["type"] in (MISSING, OURS):  # ours name the value themselves
         return ""
-    given = WRITTEN.get(repr(found.get("input")), repr(found.get("input")))
+    given = repr(found.get("input"))
+    given = WRITTEN.get(given, given)
     return f", got {given if len(given) < 60 else given[:57] + '...'}"
 
 

@@ -148,10 +148,8 @@ def _nearest(request: Request) -> str:
                 continue
             likeness = _likeness(parts, meant)
             if likeness > best:
-                best, found = (
-                    likeness,
-                    "/" + "/".join(b if a[0] == "{" else a for a, b in zip(parts, meant, strict=True)),
-                )
+                words = [word if part[0] == "{" else part for part, word in zip(parts, meant, strict=True)]
+                best, found = likeness, "/" + "/".join(words)
     return found
 
 
