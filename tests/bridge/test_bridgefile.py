@@ -68,6 +68,17 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ('"15 min"', '"3 km"', "period"),
         ("http://127.0.0.1:8000", "127.0.0.1", "service.url must look like http://127.0.0.1:8000, got '127.0.0.1'"),
         ("opc.tcp://", "http://", "opcua.url must look like opc.tcp://10.0.0.5:4840"),
+        ("[opcua]", '[opcua]\nsecurity = "Basic256Sha256,Sign"', "opcua.security must name a policy, a mode, our cert"),
+        (
+            "[opcua]",
+            '[opcua]\nsecurity = "Sha1,Sign,a,b"',
+            "has the policy 'Sha1', but it must be one of Basic256Sha256",
+        ),
+        (
+            "[opcua]",
+            '[opcua]\nsecurity = "Basic256,No,a,b"',
+            "has the mode 'No', but it must be SignAndEncrypt or Sign",
+        ),
         ("[measurement]\nnode", "[measurement]\nnod", "key 'measurement.nod' is not known; did you mean 'node'?"),
         ("[measurement]\nnode", "[measurement]\ntopic", "measurement needs a node, because the plant speaks OPC UA"),
         (

@@ -51,8 +51,8 @@ def test_a_check_of_what_is_not_there_fails_in_words(config, as_json):
     assert shown.exit_code == 1
     lines = json.loads(shown.output)["lines"] if as_json else shown.output.splitlines()
     assert any(line.startswith("  WRONG the service: ") for line in lines)
-    (plant,) = (line for line in lines if line.startswith("  WRONG the plant: connecting to opc.tcp://"))
-    assert plant.endswith("; check the address and the nodes or topics, and whether the plant's server runs")
+    (plant,) = (line for line in lines if line.startswith("  WRONG the plant: nobody listens at opc.tcp://127.0.0.1:"))
+    assert plant.endswith("; check the address and the port, and whether an OPC UA server runs there")
     assert lines[-1] == "2 to correct; nothing was written"
 
 

@@ -313,7 +313,9 @@ def test_a_server_that_wants_a_password(tmp_path):
                     plant.write("setpoint", 4.0)
                     assert plant.read()["setpoint"].value == 4.0
                 else:
-                    with pytest.raises(PlantLost, match="connecting to"):
+                    with pytest.raises(
+                        PlantLost, match=r"^opc.tcp://127.0.0.1:\d+ does not let in the user 'bridge', or"
+                    ):
                         plant.connect()
 
 
@@ -371,7 +373,7 @@ def test_certificates_lie_beside_the_bridge_file_wherever_it_is_started(tmp_path
     monkeypatch.chdir("/")
     security = "Basic256Sha256, SignAndEncrypt,own/bridge.der,/etc/keys/bridge.pem::secret,plc.der"
     given = {**BASE, "opcua": {"url": "opc.tcp://127.0.0.1:1", "security": security}}
-    with pytest.raises(PlantLost, match="far enough"):
+    with pytest.raises(PlantLost, match="closed the connection"):
         plant_of(BridgeFile.model_validate(given), tmp_path).connect()
     files = f"{tmp_path}/own/bridge.der,/etc/keys/bridge.pem::secret,{tmp_path}/plc.der"
     assert asked == [f"Basic256Sha256,SignAndEncrypt,{files}"]

@@ -16,6 +16,8 @@ from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.mistakes import Place, first_in_words, read_toml
 
 Setting = bool | int | float | str
+POLICIES = ("Basic256Sha256", "Aes128Sha256RsaOaep", "Aes256Sha256RsaPss", "Basic256", "Basic128Rsa15")
+MODES = ("SignAndEncrypt", "Sign")
 TOKEN_LENGTH = 4096  # characters; a file that holds more holds no token
 
 
@@ -248,6 +250,19 @@ class OpcUa(Section):
     user: str | None = None
     password_file: Path | None = None
     security: str | None = None
+
+    @field_validator("security")
+    @classmethod
+    def _is_security(cls, security: str | None) -> str | None:
+        parts = [] if security is None else [part.strip() for part in security.split(",")]
+        example = "write it like Basic256Sha256,SignAndEncrypt,certificate.der,key.pem"
+        if security is not None and not (len(parts) in (4, 5) and all(parts)):
+            raise ValueError(f"must name a policy, a mode, our certificate and its key; {example}, got {security!r}")
+        if parts and parts[0] not in POLICIES:
+            raise ValueError(f"has the policy {parts[0]!r}, but it must be one of {', '.join(POLICIES)}; {example}")
+        if parts and parts[1] not in MODES:
+            raise ValueError(f"has the mode {parts[1]!r}, but it must be {' or '.join(MODES)}; {example}")
+        return security
 
     @field_validator("url")
     @classmethod

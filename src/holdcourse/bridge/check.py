@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from holdcourse.bridge.bridgefile import BridgeFile
-from holdcourse.bridge.plant import Plant, PlantLost, same_setting
+from holdcourse.bridge.plant import Plant, same_setting
 from holdcourse.client.remote import RemoteController
 from holdcourse.errors import HoldcourseError
 from holdcourse.units import lasting
@@ -44,10 +44,6 @@ def checked(file: BridgeFile, plant: Plant, remote: RemoteController) -> tuple[l
             is_needed = file.mqtt is None or name == "measurement" or name.startswith("context ")
             found = f"{reading.value!r}" if not reading.trouble else reading.trouble
             say(not (reading.trouble and is_needed), f"{name}{address}: {found}")
-    except PlantLost as error:
-        say(
-            False, f"the plant: {error}; check the address and the nodes or topics, and whether the plant's server runs"
-        )
     except HoldcourseError as error:
         say(False, f"the plant: {error}")
     finally:

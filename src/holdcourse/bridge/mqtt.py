@@ -12,8 +12,10 @@ If the bridge dies, the broker publishes its last will: "offline" on the topic o
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +24,7 @@ from typing import Any
 
 from holdcourse.bridge import discovery
 from holdcourse.bridge.bridgefile import BridgeFile, Setting, Source, read_secret
+from holdcourse.bridge.faults import network_fault, no_answer
 from holdcourse.bridge.plant import CONTROL, OFFLINE, RELEASED, PlantLost, Reading, in_plant_units, judged, within
 from holdcourse.errors import InvalidInput, MissingExtra
 
@@ -32,6 +35,8 @@ except ImportError as error:
     raise MissingExtra('a plant that speaks MQTT needs paho-mqtt: pip install "holdcourse[mqtt]"') from error
 
 AT_LEAST_ONCE = 1
+BROKER = "an MQTT broker"
+NOT_LET_IN = ("Not authorized", "Bad user name or password")  # MQTT 3.1.1 has few words
 REFUSED = 128  # reason codes from here on are failures
 WORDS = {"true": True, "on": True, "false": False, "off": False}
 
@@ -70,25 +75,26 @@ class MqttPlant:
             self._lost = ""
         self._shown: dict[str, Any] | None = None
         self._announced: dict[str, str] | None = None
+        address = f"{self._about.host}:{self._about.port}"
         timeout, greeted, subscribed = self._file.timeout, threading.Event(), threading.Event()
         client = self._made()
 
         def connected(_: Any, __: Any, ___: Any, code: Any, ____: Any = None) -> None:
             if code.is_failure:
-                self._drop(client, f"the broker refuses the connection: {code}")
+                self._drop(client, self._refusal(address, str(code)))
             greeted.set()
 
         def accepted(_: Any, __: Any, ___: Any, codes: Any, ____: Any = None) -> None:
             refused = [str(code) for code in codes if code.value >= REFUSED]
             if refused:
-                self._drop(client, f"the broker refuses a subscription: {refused[0]}; look at its access list")
+                forbidden = "the bridge may not read all topics of its file; allow them in the broker's access list"
+                self._drop(client, f"the broker refuses a subscription ({refused[0]}): {forbidden}")
             subscribed.set()
 
         client.on_connect, client.on_subscribe = connected, accepted
         client.on_message = lambda _, __, message: self._heard(client, message)
         client.on_disconnect = lambda _, __, ___, code, ____=None: self._drop(client, f"the connection ended: {code}")
         self._client = client
-        address = f"{self._about.host}:{self._about.port}"
         try:
             within(
                 timeout,
@@ -96,15 +102,42 @@ class MqttPlant:
                 f"connecting to {address}",
             )
             client.loop_start()
-            self._await(greeted, f"{address} did not answer within {timeout:g} s")
+            self._await(greeted, no_answer(address, BROKER, timeout) + self._if_plain())
             topics = sorted({source.address for source in self._sources.values()} | {self._beats, self.status})
             client.subscribe([(topic, AT_LEAST_ONCE) for topic in topics])
             self._await(subscribed, f"{address} did not accept the subscriptions within {timeout:g} s")
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
-                raise PlantLost(f"cannot connect to {address}: {error}") from None
+                traceback.clear_frames(error.__traceback__)  # paho's hold a socket whose TLS failed
+                raise PlantLost(self._fault(error, address)) from None
             raise
+
+    def _if_plain(self) -> str:
+        return "; if its port is for TLS (often 8883), give mqtt.tls_ca" if self._about.tls_ca is None else ""
+
+    def _fault(self, error: OSError, address: str) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            why = error.verify_message.rstrip(".") or "it cannot be verified"
+            return (
+                f"the certificate of {address} is not trusted: {why}; give the certificate of the authority that "
+                "signed it in mqtt.tls_ca, and write mqtt.host as it stands in the certificate"
+            )
+        if self._about.tls_ca is not None and isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError):
+            return f"{address} does not speak TLS; if its port is not for TLS (often 1883), leave out mqtt.tls_ca"
+        return network_fault(error, address, BROKER)
+
+    def _refusal(self, address: str, code: str) -> str:
+        """Return why the broker does not let the bridge in."""
+        user = self._about.user
+        if code in NOT_LET_IN and user is None:
+            return f"{address} lets nobody in without a name ({code}); give mqtt.user and mqtt.password_file"
+        if code in NOT_LET_IN:
+            remedy = "check mqtt.user and mqtt.password_file, and the broker's list of users"
+            return f"{address} does not let in the user {user!r}, or the password is wrong ({code}); {remedy}"
+        if code == "Client identifier not valid":
+            return f"{address} does not take the name of this client ({code}); give another in mqtt.client_id"
+        return f"{address} refuses the connection ({code}); look at the broker's log"
 
     def _made(self) -> paho.Client:
         about = self._about
@@ -124,7 +157,10 @@ class MqttPlant:
             try:
                 client.tls_set(str(self._base / about.tls_ca))
             except (OSError, ValueError) as error:
-                raise InvalidInput(f"mqtt.tls_ca {about.tls_ca} cannot be used: {error}") from None
+                path = self._base / about.tls_ca
+                why = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {_said(error)}"
+                remedy = "give the certificate of the authority that signed the broker's, as PEM"
+                raise InvalidInput(f"mqtt.tls_ca cannot be used, because {why}; {remedy}") from None
         client.will_set(self.status, OFFLINE, AT_LEAST_ONCE, retain=True)
         return client
 
@@ -157,7 +193,10 @@ class MqttPlant:
         with self._lock:
             latest, since = dict(self._latest), self._unreturned
         if since is not None and now - since > self._file.timeout:
-            raise PlantLost(f"the broker did not return our own heartbeat within {self._file.timeout:g} s")
+            raise PlantLost(
+                f"the broker did not return our own heartbeat within {self._file.timeout:g} s; if this happens again "
+                f"and again, let the bridge write and read {self._beats} in the broker's access list"
+            )
         found = {name: _read(source, latest.get(source.address), now) for name, source in self._sources.items()}
         beat, status = latest.get(self._beats), latest.get(self.status)
         found["heartbeat"] = Reading(None if beat is None or beat.retained else _number(beat.payload))
@@ -221,6 +260,10 @@ class MqttPlant:
             return
         finally:  # these know the client, which would keep its sockets until Python looks for such circles
             client.on_connect = client.on_subscribe = client.on_message = client.on_disconnect = None
+
+
+def _said(error: Exception) -> str:
+    return "it contains no certificate" if isinstance(error, ssl.SSLError) else str(error)
 
 
 def _read(source: Source, message: Message | None, now: float) -> Reading:
