@@ -346,7 +346,7 @@ def test_the_record_is_checked_and_copied(server, browser):
 def test_a_controller_that_is_not_there_is_said_to_be_missing(server, browser):
     with page_of(browser, server.token, expected="status of 404") as page:
         page.goto(f"{server.url}#/c/nobody")
-        expect(page.get_by_text("Nothing to show:")).to_be_visible()
+        expect(page.get_by_text("Nothing to show: there is no controller 'nobody'. All controllers")).to_be_visible()
         page.get_by_role("status").get_by_role("link", name="All controllers").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Controllers")
         expect(page.get_by_text("live", exact=True)).to_be_visible()

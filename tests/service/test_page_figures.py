@@ -185,6 +185,24 @@ def test_marks_stand_at_round_times_of_the_plants_clock(called, zone, start, hou
     assert [mark["at"] for mark in marks] == sorted({mark["at"] for mark in marks})
 
 
+@pytest.mark.parametrize(
+    ("zone", "moment", "shown"),
+    [
+        ("Europe/Berlin", "2026-10-25T00:30Z", "25 Oct 2026, 02:30:00+02:00 Europe/Berlin"),
+        ("Europe/Berlin", "2026-10-25T01:30Z", "25 Oct 2026, 02:30:00+01:00 Europe/Berlin"),
+        ("Europe/Berlin", "2026-10-25T02:00Z", "25 Oct 2026, 03:00:00 Europe/Berlin"),
+        ("Europe/Berlin", "2026-03-29T01:00Z", "29 Mar 2026, 03:00:00 Europe/Berlin"),
+        ("America/New_York", "2026-11-01T06:59Z", "1 Nov 2026, 01:59:00\u221205:00 America/New_York"),
+        ("Australia/Lord_Howe", "2026-04-04T15:10Z", "5 Apr 2026, 01:40:00+10:30 Australia/Lord_Howe"),
+        ("UTC", "2026-10-25T00:30Z", "25 Oct 2026, 00:30:00 UTC"),
+    ],
+)
+def test_times_have_their_date_and_zone_and_in_an_hour_that_comes_twice_their_offset(called, zone, moment, shown):
+    assert called("zone", f"(m.useZone('{zone}'), m.localTime('{moment}'))") == shown
+    offset = shown[-len(zone) - 7 : -len(zone) - 1] if ":00+" in shown or "\u2212" in shown else ""
+    assert called("zone", f"m.shortTime('{moment}')").endswith(shown.split(", ")[1][:5] + offset)
+
+
 def test_of_ten_thousand_rounds_no_more_is_drawn_than_can_be_seen(called):
     points = "Array.from({ length: 10000 }, (_, k) => [70 + k / 10, Math.sin(k)])"
     kept = called("chart", f"m.bounded({points})")

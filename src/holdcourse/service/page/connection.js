@@ -51,12 +51,13 @@ function showLost({ wait, message, refused }) {
   document.body.classList.add("offline");
 }
 
+/** Without what a program could ask for instead: a person has the link. */
 function showGone({ message }) {
   clearTimers();
   link().className = "link off";
   say(link(), "not live");
   banner().className = "banner lost";
-  fill(banner(), h("strong", {}, "Nothing to show: "), `${sentence(message)} `, h("a", { href: "#/" }, "All controllers"));
+  fill(banner(), h("strong", {}, "Nothing to show: "), `${sentence(message.split(";")[0])} `, h("a", { href: "#/" }, "All controllers"));
   banner().hidden = false;
 }
 

@@ -5,7 +5,7 @@ import { drawn, h } from "./dom.js";
 import { appliedSetting, keyOf, unfollowed } from "./rows.js";
 import { chargeOf } from "./charge_strip.js";
 import { authorOf, CHARGE, contextWords, decimalsFor, exactTime, limitOf, localTime, modeOf, number, setting, worth } from "./words.js";
-import { shortTime } from "./zone.js";
+import { shortTime, zoneName } from "./zone.js";
 
 const SHOWN = 12;
 
@@ -58,7 +58,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
   const knownOf = (names, units) => (names ?? units ?? []).map((_, i) => [names?.[i], units?.[i] && `(${units[i]})`].filter(Boolean).join(" "));
   const drawHead = drawn(head, (units, names) => [
     heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.cost || units?.measurement),
-    heading("Movement", units?.cost || units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("In charge"), heading("Time"),
+    heading("Movement", units?.cost || units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("In charge"), heading("Time", zoneName()),
     h("td", {}),
   ]);
 
@@ -94,7 +94,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
     const { rows, state } = data;
     const recent = rows.slice(-shown).reverse();
     const decimals = decimalsFor(recent.flatMap((row) => [row.expected_cost, row.weight === 0 ? null : row.measurement]).filter((v) => v !== null));
-    drawHead(state.units, state.context_names);
+    drawHead(state.units, state.context_names, state.zone);
     caption.textContent = rows.length ? `Round ${recent.at(-1).round} to ${recent[0].round}; choose one to see why.` : "No decision yet.";
     const nodes = recent.map((row) => {
       const key = keyOf(row);

@@ -7,7 +7,7 @@ import { appliedSetting, nearestContexts } from "./rows.js";
 const MOST = 0.95; // of the differences: a few dear corners must not take all the colours
 
 /** What the settings may be compared with. */
-export const AGAINST = { cheapest: "the cheapest setting", ran: "what ran" };
+export const AGAINST = { cheapest: "the best setting", ran: "what ran" };
 
 /** For each row the learned cost of every setting, less that of the cheapest one, or of the one that ran. */
 export function differences(field, rows, actions, against) {

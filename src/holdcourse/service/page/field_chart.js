@@ -91,8 +91,8 @@ export function fieldChart({ pick }) {
     const ran = actions.findIndex((value) => JSON.stringify(value) === JSON.stringify(appliedSetting(data.rows[k])));
     if (ran < 0) return "";
     const off = costs[ran] - costs[best];
-    if (!(off > 1e-9 * Math.max(...costs.map(Math.abs)))) return "; the best setting, by the present model";
-    return `; by the present model ${name(actions[best])} would ${maximise ? "bring" : "save"} ${withUnit(number(off), units?.measurement)}${maximise ? " more" : ""}`;
+    if (!(off > 1e-9 * Math.max(...costs.map(Math.abs)))) return "; the best setting, according to the present model";
+    return `; according to the present model, ${name(actions[best])} would ${maximise ? "bring" : "save"} ${withUnit(number(off), units?.measurement)}${maximise ? " more" : ""}`;
   }
 
   function draw() {

@@ -42,7 +42,19 @@ function momentOf(local) {
   return local - ahead(guess);
 }
 
-export const clock = (ms, seconds = false) => format({ hour: "2-digit", minute: "2-digit", second: seconds ? "2-digit" : undefined }).format(ms);
+/** Whether the zone's clock shows this time twice, because it is set back in between. */
+const twice = (ms) => [-60, -30, 30, 60].some((minutes) => ahead(ms + minutes * MINUTE) === ahead(ms) - minutes * MINUTE);
+
+const plainClock = (ms, seconds = false) => format({ hour: "2-digit", minute: "2-digit", second: seconds ? "2-digit" : undefined }).format(ms);
+
+/** The time of day; in an hour that comes twice with its offset, such as 02:30+01:00. */
+export function clock(ms, seconds = false) {
+  const shown = plainClock(ms, seconds);
+  if (!twice(ms)) return shown;
+  const minutes = Math.abs(ahead(ms)) / MINUTE;
+  const two = (v) => String(Math.trunc(v)).padStart(2, "0");
+  return `${shown}${ahead(ms) < 0 ? "\u2212" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
+}
 export const date = (ms) => format({ day: "numeric", month: "short" }).format(ms);
 export const fullDate = (ms) => format({ day: "numeric", month: "short", year: "numeric" }).format(ms);
 
@@ -54,18 +66,17 @@ export function shortTime(iso) {
   return `${thisYear ? date(at) : fullDate(at)}, ${clock(at)}`;
 }
 
-/** A time in the zone; the date too when it is not today. */
+/** A time with its date, its seconds and its zone. */
 export function localTime(iso) {
   const at = new Date(iso).getTime();
-  if (Number.isNaN(at)) return "–";
-  return fullDate(at) === fullDate(Date.now()) ? clock(at, true) : `${fullDate(at)}, ${clock(at, true)}`;
+  return Number.isNaN(at) ? "–" : `${fullDate(at)}, ${clock(at, true)} ${zoneName()}`;
 }
 
 /** The same for a title: with its zone, and in UTC. */
 export function exactTime(iso) {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return "";
-  const here = `${fullDate(at.getTime())}, ${clock(at.getTime(), true)} ${zoneName()}`;
+  const here = localTime(iso);
   return zoneName() === "UTC" ? here : `${here} · ${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
@@ -99,5 +110,5 @@ export function marks(from, to, most) {
   const months = MONTHS.find((m) => (to - from) / (m * 30 * DAY * MINUTE) <= most) ?? MONTHS.at(-1);
   const found = minutes ? byMinutes(from, to, minutes) : byMonths(from, to, months);
   const whole = !minutes || minutes >= DAY;
-  return found.map((at) => ({ at, text: whole ? date(at) : clock(at), day: whole ? fullDate(at).slice(-4) : date(at) }));
+  return found.map((at) => ({ at, text: whole ? date(at) : plainClock(at), day: whole ? fullDate(at).slice(-4) : date(at) }));
 }
