@@ -175,6 +175,33 @@ def test_an_operator_takes_over_and_hands_back(server, browser):
         assert machine.state()["override"] is None
 
 
+def test_two_operators_do_not_overrule_each_other_unread(server, browser):
+    machine = Machine(server, "contested")
+    machine.run(2)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "contested")
+        page.get_by_role("button", name="Take over").click()
+        dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
+        dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(250.0)))
+        server.client.do("contested", "override", setting=50.0, reason="somebody is on the mast")
+        expect(page.locator(".order")).to_have_text("Hold 50 m")
+        dialog.get_by_role("button", name="Hold it there").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("tests has held it at 50 m (somebody is on the mast).")
+        assert machine.state()["override"]["setting"] == 50.0
+        dialog.get_by_role("button", name="Hold it there").click()  # it has been read
+        expect(page.locator(".order")).to_have_text("Hold 250 m")
+
+        page.get_by_role("button", name="Release").click()
+        server.client.do("contested", "override", setting=50.0, reason="again")
+        expect(page.locator(".order")).to_have_text("Hold 50 m")
+        dialog = page.get_by_role("dialog", name="Hand control back?")
+        dialog.get_by_role("button", name="Release").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("tests has held it at 50 m (again).")
+        assert machine.state()["override"] is not None
+        dialog.get_by_role("button", name="Release").click()
+        expect(page.get_by_role("button", name="Release")).to_have_count(0)
+
+
 def test_a_wrong_measurement_is_taken_back_and_struck_out(server, browser):
     machine = Machine(server, "unplugged")
     machine.run(3)

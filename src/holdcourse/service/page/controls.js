@@ -3,7 +3,7 @@
 import { patch, pathOf, post } from "./api.js";
 import { ask, field } from "./ask.js";
 import { announce, drawn, h } from "./dom.js";
-import { MODES, modeOf, number, setting, withUnit } from "./words.js";
+import { authorOf, MODES, modeOf, number, setting, withUnit } from "./words.js";
 
 const reasonInput = () => h("input", { name: "reason", maxlength: 500, autocomplete: "off" });
 const reasonField = () => field("Reason", reasonInput(), "This goes into the record. You may leave it empty.");
@@ -24,7 +24,24 @@ function switchMode(state, mode) {
   });
 }
 
-function takeOver(state) {
+/**
+ * Do it, unless somebody else has held or released the machine since the dialog was opened: then say so first. Whoever
+ * presses the button again has read it.
+ */
+function unlessHeldMeanwhile(state, present, act) {
+  const of = ({ override }) => JSON.stringify(override && [override.setting, override.since, override.reason]);
+  let seen = of(state);
+  return (form) => {
+    const now = present();
+    if (of(now) === seen) return act(form);
+    seen = of(now);
+    const { override, units } = now;
+    const done = override ? `${authorOf(override.by)} has held it at ${setting(override.setting, units?.action)}${override.reason ? ` (${override.reason})` : ""}` : "somebody has released it";
+    throw new Error(`While this dialog was open, ${done}. If you still want to do this, press the button again.`);
+  };
+}
+
+function takeOver(state, present) {
   const unit = state.units?.action;
   const options = state.actions.map((value, i) => h("option", { value: String(i) }, setting(value, unit)));
   const select = h("select", { name: "action", autofocus: true }, options);
@@ -41,11 +58,11 @@ function takeOver(state) {
       h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Then say why above.")),
     ],
     confirm: "Hold it there",
-    act: (form) => post(pathOf(state.id, "override"), { setting: state.actions[Number(select.value)], reason: reasonOf(form), force: force.checked }),
+    act: unlessHeldMeanwhile(state, present, (form) => post(pathOf(state.id, "override"), { setting: state.actions[Number(select.value)], reason: reasonOf(form), force: force.checked })),
   });
 }
 
-function release(state) {
+function release(state, present) {
   const held = setting(state.override.setting, state.units?.action);
   const { word, long } = modeOf(state.mode);
   return ask({
@@ -55,7 +72,7 @@ function release(state) {
       reasonField(),
     ],
     confirm: "Release",
-    act: (form) => post(pathOf(state.id, "override"), { setting: null, reason: reasonOf(form) }),
+    act: unlessHeldMeanwhile(state, present, (form) => post(pathOf(state.id, "override"), { setting: null, reason: reasonOf(form) })),
   });
 }
 
@@ -154,8 +171,8 @@ export function controls(done) {
     h(
       "p",
       { class: "buttons" },
-      h("button", { type: "button", onclick: () => run(takeOver(now), "The machine is held.") }, override ? "Hold elsewhere …" : "Take over …"),
-      override && h("button", { type: "button", class: "primary", onclick: () => run(release(now), "Control has been handed back.") }, "Release …"),
+      h("button", { type: "button", onclick: () => run(takeOver(now, () => now), "The machine is held.") }, override ? "Hold elsewhere …" : "Take over …"),
+      override && h("button", { type: "button", class: "primary", onclick: () => run(release(now, () => now), "Control has been handed back.") }, "Release …"),
       trial
         ? h("button", { type: "button", onclick: () => run(endTrial(now), "The trial is over.") }, "End the trial …")
         : h("button", { type: "button", onclick: () => run(beginTrial(now), "The trial has begun.") }, "Begin a trial …"),
