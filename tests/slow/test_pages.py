@@ -21,7 +21,13 @@ def test_code_blocks_run_alone(page, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "blocks"),
-    [("start", 1), ("tutorials/chiller", 3), ("tutorials/database", 2), ("tutorials/wind-site", 2)],
+    [
+        ("start", 1),
+        ("tutorials/chiller", 3),
+        ("tutorials/database", 2),
+        ("tutorials/wind-site", 2),
+        ("tutorials/wake-steering", 4),
+    ],
 )
 def test_a_page_prints_what_it_shows(name, blocks, tmp_path):
     """Whoever follows it compares the two."""
