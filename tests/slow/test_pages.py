@@ -27,6 +27,7 @@ def test_code_blocks_run_alone(page, tmp_path):
         ("tutorials/database", 2),
         ("tutorials/wind-site", 2),
         ("tutorials/wake-steering", 4),
+        ("tutorials/operate-a-controller", 3),
     ],
 )
 def test_a_page_prints_what_it_shows(name, blocks, tmp_path):
