@@ -15,7 +15,7 @@ from holdcourse.cli.root import app
 from holdcourse.cli.wakes import _same_farm, _same_offsets  # private: commands reach them only by way of FLORIS
 from holdcourse.errors import InvalidInput
 
-QUICK = ["--policies", "lookup,wake-planner", "--begin", "2014-01-01", "--end", "2014-01-20", "--no-front"]
+QUICK = ["--policies", "lookup,wake-planner", "--from", "2014-01-01", "--to", "2014-01-20", "--no-front"]
 
 
 def run(*words):

@@ -297,6 +297,26 @@ def test_date_and_time_of_day_may_have_columns_of_their_own(tmp_path):
     assert "line 2 contains the units" in record.notes
 
 
+def test_codes_and_lines_that_a_person_names(tmp_path):
+    rows = "".join(f"2026-01-01 0{hour}:00;{300 + hour};{8 - (hour == 1) * 1007}\n" for hour in range(4))
+    path = tmp_path / "scada.csv"
+    path.write_text(f"Zeit;Windrichtung [°];Windgeschwindigkeit [m/s]\n{rows}", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"is -999 m/s .* or give missing=-999"):
+        read_record(path)
+    assert read_record(path, missing="-999").direction.tolist() == pytest.approx([300, 302, 303])
+    path.write_text(f"t;Wa;Ws\n;wind direction;wind speed\n;deg;m/s\n{rows}", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"line 2: 'wind direction' in column 'Wa' describes .* header_line=2"):
+        read_record(path, missing="-999")
+    assert len(read_record(path, missing="-999", header_line=2, time="column 1")) == 3
+
+
+def test_a_date_and_a_clock_beside_it_are_found(tmp_path):
+    path = tmp_path / "scada.csv"
+    rows = "".join(f"13/01/2026,{hour}:00 PM,{300 + hour},8\n" for hour in (1, 2, 3))
+    path.write_text(f"Date,Time,wind_direction,wind_speed\n{rows}")
+    assert str(read_record(path).time[0]) == "2026-01-13T13:00:00"
+
+
 def test_a_period_may_name_its_zone():
     record = a_record()
     begin = "2020-01-01T06:00"

@@ -16,7 +16,6 @@ from holdcourse.backtest.readings import (
     MOST_NAMES,
     WITH_UNIT,
     Moments,
-    missing_words,
     nearly_equal,
     open_table,
     read_moments,
@@ -26,7 +25,7 @@ from holdcourse.backtest.readings import (
 from holdcourse.errors import InvalidInput, how_often
 from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, known_unit, split_name
-from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, read_numbers
+from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, missing_words, read_numbers
 from holdcourse.tables.times import EXCEL, HOUR, cell_text, excel_day, is_clock, is_excel_day, is_time, is_unix
 
 Array: TypeAlias = NDArray[np.float64]

@@ -28,7 +28,15 @@ from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table
 from holdcourse.tables.columns import find_column, has_column, is_named, require_one_header, split_name, with_units
-from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
+from holdcourse.tables.numbers import (
+    MISSING_WORDS,
+    Signs,
+    cleaned,
+    is_missing,
+    is_number,
+    missing_words,
+    read_numbers,
+)
 from holdcourse.tables.sources import frame_table, read_file
 from holdcourse.tables.text import FileContent
 from holdcourse.tables.times import (
@@ -318,26 +326,6 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
     require_one_header(table)
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes
-
-
-def missing_words(given: str | Sequence[str] | None) -> tuple[frozenset[str], frozenset[float]]:
-    """Return what a person says stands for a missing number: words, and numbers."""
-    texts = [] if given is None else [given] if isinstance(given, str) else list(given)
-    for text in texts:
-        if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(text)):
-            one, other = str(text).strip().split(",")
-            raise InvalidInput(
-                f"missing={str(text).strip()} may be one number with a decimal comma or two numbers; write "
-                f"{one}.{other}, or '{one}, {other}'"
-            )
-    words = {cleaned(part).lower() for text in texts for part in str(text).split(",")}
-    numbers = set()
-    for word in words:
-        try:
-            numbers.add(float(word))
-        except ValueError:
-            continue
-    return frozenset(words - {""}), frozenset(numbers)
 
 
 def usual_step(seconds: Array) -> float:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,7 +17,9 @@ from rich.console import Console
 from holdcourse.cli.arguments import (
     Decimal,
     Encoding,
+    HeaderLine,
     Json,
+    Missing,
     Save,
     Separator,
     TimeFormat,
@@ -90,8 +92,12 @@ def wakes(
         str | None, typer.Option(help="Columns of the wind speed: 'ws_1,ws_2'.", rich_help_panel=DATA)
     ] = None,
     time: Annotated[str | None, typer.Option(help="Column of the time, or 'date,time'.", rich_help_panel=DATA)] = None,
-    begin: Annotated[str | None, typer.Option(help="First day, UTC: 2014-07-01.", rich_help_panel=DATA)] = None,
-    end: Annotated[str | None, typer.Option(help="Day after the last day, UTC.", rich_help_panel=DATA)] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", "--begin", help="First day, UTC: 2014-07-01.", rich_help_panel=DATA)
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", "--end", help="Day after the last day, UTC.", rich_help_panel=DATA)
+    ] = None,
     price: Annotated[
         str,
         typer.Option(
@@ -157,6 +163,8 @@ def wakes(
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    header_line: HeaderLine = None,
+    missing: Missing = None,
 ) -> None:
     """Would wake steering have paid off? Run every policy on a farm's wind.
 
@@ -187,12 +195,14 @@ def wakes(
         front=() if no_front else Study.front,
     )
     columns = {"direction": direction, "speed": speed, "time": time}
-    how = {
+    how: dict[str, Any] = {
         "timezone": timezone,
         "time_format": time_format,
         "separator": separator,
         "decimal": decimal,
         "encoding": encoding,
+        "header_line": header_line,
+        "missing": missing,
     }
     with Working("reading", lines=BETWEEN) as working:
         wind = _wind(record, farm, table, columns | how).between(begin, end)
@@ -260,7 +270,7 @@ def wakes(
         typer.echo(f"report: {paths[0]}")
 
 
-def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: dict[str, str | None]) -> WindRecord:
+def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: dict[str, Any]) -> WindRecord:
     if record is not None:
         return read_record(record, **reading)
     if farm is not None or table is not None:

@@ -193,6 +193,26 @@ def cleaned(text: str) -> str:
     return text.strip() if text.isascii() else text.translate(SPACES).strip()
 
 
+def missing_words(given: str | Sequence[str] | None) -> tuple[frozenset[str], frozenset[float]]:
+    """Return what a person says stands for a missing number: words, and numbers."""
+    texts = [] if given is None else [given] if isinstance(given, str) else list(given)
+    for text in texts:
+        if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(text)):
+            one, other = str(text).strip().split(",")
+            raise InvalidInput(
+                f"missing={str(text).strip()} may be one number with a decimal comma or two numbers; write "
+                f"{one}.{other}, or '{one}, {other}'"
+            )
+    words = {cleaned(part).lower() for text in texts for part in str(text).split(",")}
+    numbers = set()
+    for word in words:
+        try:
+            numbers.add(float(word))
+        except ValueError:
+            continue
+    return frozenset(words - {""}), frozenset(numbers)
+
+
 def is_missing(cell: Cell, words: Collection[str] = ()) -> bool:
     """Return whether a cell stands for nothing; `words`: what else does, in small letters."""
     if isinstance(cell, str):

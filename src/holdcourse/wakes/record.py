@@ -23,19 +23,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput, counted
-from holdcourse.tables.columns import find_column, has_column, listed, split_name, with_units
-from holdcourse.tables.numbers import Signs, read_numbers
+from holdcourse.tables.cells import Table
+from holdcourse.tables.columns import find_column, has_column, listed, require_one_header, split_name, with_units
+from holdcourse.tables.numbers import Signs, missing_words, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
-from holdcourse.tables.times import joined, moment, read_times
+from holdcourse.tables.times import is_clock, joined, moment, read_times
 from holdcourse.units import factor, known, quantity
 from holdcourse.wakes.table import EnergyTable
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
-DIRECTIONS = ("wind_direction", "wind direction", "direction", "wd", "Wa_avg")
-SPEEDS = ("wind_speed", "wind speed", "speed", "ws", "Ws_avg")
-TIMES = ("time", "timestamp", "datetime", "Date_time", "date and time", "date")
+DIRECTIONS = ("wind_direction", "wind direction", "direction", "wd", "Wa_avg", "windrichtung")
+SPEEDS = ("wind_speed", "wind speed", "speed", "ws", "Ws_avg", "windgeschwindigkeit")
+TIMES = ("time", "timestamp", "datetime", "Date_time", "date and time", "date", "zeit", "zeitstempel", "datum")
+CLOCKS = {"date": "time", "datum": "zeit"}  # beside a column of dates
 FASTEST = 60.0  # m/s
 FASTEST_MEAN = 16.0  # m/s; no farm has so much wind
 FEWEST = 2
@@ -273,6 +275,8 @@ def read_record(
     separator: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    header_line: int | None = None,
+    missing: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> WindRecord:
     """Read the wind of a farm from a table: CSV, Excel, Parquet, or a data frame.
@@ -290,15 +294,18 @@ def read_record(
     time
         Column of the time, or the two columns of date and time of day, separated by a comma; default: a column with a
         usual name.
-    timezone, time_format, separator, decimal, encoding
+    timezone, time_format, separator, decimal, encoding, header_line, missing
         Format of the file if it is ambiguous, as in `read_readings`.
     """
     if isinstance(source, str | Path):
-        table, _ = read_file(Path(source), separator=separator, encoding=encoding)
+        table, _ = read_file(Path(source), separator=separator, encoding=encoding, header_line=header_line)
     else:
         table = frame_table(source)
     table, notes = with_units(table)
+    require_one_header(table)
+    table = replace(table, names=[each or f"column {place + 1}" for place, each in enumerate(table.names)])
     label = table.label
+    words, codes = missing_words(missing)
 
     def columns(given: str | Sequence[str] | None, usual: Sequence[str], what: str) -> list[int]:
         if given is None:
@@ -312,7 +319,7 @@ def read_record(
         texts = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
         return [find_column(table, text) for text in texts]
 
-    when = columns(time, TIMES, "time")
+    when = columns(time, TIMES, "time") if time is not None else _date_and_clock(table) or columns(None, TIMES, "time")
 
     def time_at(row: int) -> str | datetime:
         return joined([table.cells[column][row] for column in when])
@@ -323,7 +330,9 @@ def read_record(
         "speed": columns(speed, SPEEDS, "wind speed"),
         "power": [] if power is None else columns(power, (), "power"),
     }
-    read = read_numbers(table, [column for found in wanted.values() for column in found], signs)
+    read = read_numbers(table, [column for found in wanted.values() for column in found], signs, words)
+    for values in read:
+        values[np.isin(values, list(codes))] = np.nan
     parts, place = {}, 0
     for key, found in wanted.items():
         parts[key] = np.array(read[place : place + len(found)]).reshape(len(found), len(table.lines))
@@ -342,7 +351,8 @@ def read_record(
                 at = int(wrong[0])
                 raise InvalidInput(
                     f"{table.at(at)}: the wind {key} at {time_at(at)} is {values[at]:g} {usual} in "
-                    f"column {header!r}; it must lie between {low} and {high}. {MISSING}"
+                    f"column {header!r}; it must lie between {low} and {high}. {MISSING}, or give "
+                    f"missing={values[at]:g}"
                 )
             mean = np.nanmean(values) if np.isfinite(values).any() else 0.0
             if key == "speed" and not unit and mean > FASTEST_MEAN:
@@ -383,6 +393,16 @@ def read_record(
         gaps = f"the readings cover {100 * record.coverage:.1f} % of the time: nothing is judged or learned in the gaps"
         record = replace(record, notes=(*record.notes, gaps))
     return record
+
+
+def _date_and_clock(table: Table) -> list[int]:
+    """Return the columns of a date and of a time of day beside it, if there are such."""
+    for day, clock in CLOCKS.items():
+        if has_column(table, day) and has_column(table, clock):
+            two = [find_column(table, name) for name in (day, clock)]
+            if is_clock(str(table.cells[two[1]][0])):
+                return two
+    return []
 
 
 def _unit(header: str) -> str | None:
