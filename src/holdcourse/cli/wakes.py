@@ -194,7 +194,7 @@ def wakes(
         seed=seed,
         front=() if no_front else Study.front,
     )
-    columns = {"direction": direction, "speed": speed, "time": time}
+    columns: dict[str, Any] = {"direction": direction, "speed": speed, "time": time}
     how: dict[str, Any] = {
         "timezone": timezone,
         "time_format": time_format,
