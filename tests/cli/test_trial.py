@@ -34,11 +34,14 @@ def readings(tmp_path, request):
     return "plant.csv"
 
 
-def test_a_plan_from_readings(run, readings, tmp_path):
+def test_a_plan_from_readings(run, readings, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "BETWEEN", 0.0)
     policy = hc.gp_md(hc.Problem([0.0, 1.0, 2.0], scale=0.1))
     policy.save(tmp_path / "plant.policy")
     asked = ("trial", "plan", "plant.policy", "--log", readings, *COLUMNS, "--gain", "4", "--blocks", "2")
-    found = json.loads(run(*asked, "--json", "--out", "plan").stdout)
+    result = run(*asked, "--json", "--out", "plan")
+    assert "% after 0 s" in result.stderr  # where there is no terminal
+    found = json.loads(result.stdout)
     assert found["block"] == 2
     assert found["target_percent"] == 4
     assert {(tmp_path / path).suffix for path in found["pictures"]} == {".png", ".svg"}

@@ -30,7 +30,7 @@ from holdcourse.cli.arguments import (
     number_or_text,
     saved_words,
 )
-from holdcourse.cli.progress import Working
+from holdcourse.cli.progress import BETWEEN, Working
 from holdcourse.cli.wording import in_options
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput, MissingExtra, counted
@@ -580,7 +580,7 @@ def _in_own_options(texts: Iterable[str]) -> list[str]:
 
 def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
     results: list[SiteResult] = []
-    with Working("reading") as working:
+    with Working("reading", lines=BETWEEN) as working:
         for number, site in enumerate(sites):
 
             def tell(what: str, done: int, total: int, number: int = number) -> None:

@@ -58,7 +58,7 @@ from holdcourse.cli.arguments import (
     number_or_text,
     saved_words,
 )
-from holdcourse.cli.progress import Working
+from holdcourse.cli.progress import BETWEEN, Working
 from holdcourse.cli.wording import in_options
 from holdcourse.deciding.named_policies import make_policy, policy_names, sources_of
 from holdcourse.deciding.policy import Policy
@@ -195,7 +195,7 @@ def backtest_log(
         return judge, check_model(problem, history, context_names=readings.context)
 
     many = len(history) >= MANY_READINGS
-    with second_process(looked_at, worthwhile=many) as later, Working("reading") as working:
+    with second_process(looked_at, worthwhile=many) as later, Working("reading", lines=BETWEEN) as working:
         beside_them = cache(later.result)
         found = backtest_plant(
             problem,

@@ -33,7 +33,7 @@ from holdcourse.cli.arguments import (
     check_out,
 )
 from holdcourse.cli.plant_backtest import priced_problem
-from holdcourse.cli.progress import Working
+from holdcourse.cli.progress import BETWEEN, Working
 from holdcourse.cli.wording import in_options
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
@@ -185,7 +185,7 @@ def plan_command(
         refuse_record(policy, "a plan needs a policy file")
         loaded = hc.load_policy(policy, trust=tuple(trust or ()))
     stay, slow = _slowed(loaded) if log is not None else (1, "")
-    with Working("reading") as working:
+    with Working("reading", lines=BETWEEN) as working:
         if log is not None:
             if action is None or cost is None or not context:
                 raise InvalidInput("--log needs --action, --cost and --context: the names of its columns")
