@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import holdcourse as hc
-from holdcourse.backtest.preview import preview
+from holdcourse.backtest.preview import duration, preview
 from holdcourse.cli.data import kind_of
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 
@@ -516,6 +516,7 @@ def test_preview_of_a_plant(tmp_path):
     path = plant(tmp_path, "\n".join(lines))
     found = preview(path)
     assert (found.rows, found.step_hours, found.gap_count, found.ordered) == (230, 1.0, 1, True)
+    assert [duration(hours) for hours in (23 / 6, 0.5, 1.5)] == ["3 h 50 min", "30 min", "1 h 30 min"]
     assert found.gaps == ("10 h missing between 2024-06-05T03:00:00Z and 2024-06-05T14:00:00Z",)
     assert (found.settings, found.costs, found.contexts) == (("setting",), ("power [kW]",), ("outdoor [°C]",))
     setting = next(column for column in found.columns if column.name == "setting")

@@ -264,7 +264,7 @@ def test_who_has_a_plant_finds_the_options_for_readings(run, wind):
     assert "or a plant's readings with --log plant.csv" in " ".join(run("backtest").output.split())
     assert "holdcourse data info FILE shows which" in " ".join(run("backtest", "--log", "plant.csv").output.split())
     (wind / "plant.csv").write_text("time,load,kW\n" + "".join(f"2024-01-01T{k:02d}:00,5,{k}\n" for k in range(24)))
-    with pytest.raises(HoldcourseError, match=r"If this is a plant's table, give it with --log"):
+    with pytest.raises(HoldcourseError, match=r"If this is a plant's table, give it with --log.* run holdcourse wakes"):
         run("backtest", "plant.csv")
 
 

@@ -425,6 +425,19 @@ def _sensor_column(columns: Sequence[Column], rows: int, repeated: int) -> Colum
     return None
 
 
+def duration(hours: float) -> str:
+    """Write a duration as people say it.
+
+    >>> [duration(hours) for hours in (30, 23 / 6, 1 / 6, 0.0125)]
+    ['30 h', '3 h 50 min', '10 min', '0.75 min']
+    """
+    whole, minutes = divmod(round(hours * 60), 60)
+    if abs(hours * 60 - round(hours * 60)) > 1e-6:
+        return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
+    parts = [f"{whole:g} h"] * (whole > 0) + [f"{minutes} min"] * (minutes > 0)
+    return " ".join(parts) or "0 min"
+
+
 def _times(moments: Moments | None) -> dict[str, Any]:
     """Return the period, the step and the gaps."""
     if moments is None or moments.times is None:
@@ -442,7 +455,7 @@ def _times(moments: Moments | None) -> dict[str, Any]:
         "end": f"{shown[-1]}Z",
         "step_hours": step / HOUR,
         "gaps": tuple(
-            f"{(distances[k] - step) / HOUR:g} h missing between {shown[k]}Z and {shown[k + 1]}Z"
+            f"{duration((distances[k] - step) / HOUR)} missing between {shown[k]}Z and {shown[k + 1]}Z"
             for k in sorted(largest.tolist())
         ),
         "gap_count": len(holes),

@@ -106,7 +106,10 @@ class WindOrReadings(TyperCommand):
         try:
             return super().invoke(ctx)
         except NoWindColumn as error:
-            error.args = (f"{error}. If this is a plant's table, give it with --log: {DATA_INFO}",)
+            error.args = (
+                f"{error}. If this is a plant's table, give it with --log: {DATA_INFO}. For the wind of a wind farm, "
+                "run holdcourse wakes",
+            )
             raise
 
 

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdcourse.archive import writing
-from holdcourse.backtest.preview import Preview, preview
+from holdcourse.backtest.preview import Preview, duration, preview
 from holdcourse.cli.arguments import (
     Decimal,
     Encoding,
@@ -235,7 +235,7 @@ def _show_readings(found: Preview, given: str, options: str, out: Path | None, a
         f"[bold]{escape(found.label)}[/]: {counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}"
     )
     if found.start is not None and found.step_hours is not None:
-        every = f", every {_duration(found.step_hours)}" if found.step_hours else ""
+        every = f", every {duration(found.step_hours)}" if found.step_hours else ""
         console.print(f"{found.start} to {found.end}{every}")
         shown = [f"  {gap}" for gap in found.gaps]
         more = found.gap_count - len(shown)
@@ -292,10 +292,6 @@ def _like_wind(names: Sequence[str]) -> bool:
     return any("wind" in name.lower() for name in names) or max(series.values(), default=0) > 1
 
 
-def _duration(hours: float) -> str:
-    return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
-
-
 def _quoted(text: str) -> str:
     return shlex.quote(text)
 
@@ -304,7 +300,7 @@ def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
     console = Console(highlight=False)
     step = found["step_hours"]
     console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")
-    console.print(f"{found['start']} to {found['end']}, {counted(found['times'], 'time')}, every {_duration(step)}")
+    console.print(f"{found['start']} to {found['end']}, {counted(found['times'], 'time')}, every {duration(step)}")
     console.print(_gap_lines(found, max_gap))
     table = Table()
     for name in ("height (m)", "min", "mean", "max (m/s)", "missing"):
@@ -328,7 +324,8 @@ def _gap_lines(found: dict[str, Any], max_gap: float) -> str:
     if not found["gap_count"]:
         return "no gaps in time"
     lines = [
-        f"  {gap['missing_hours']:g} h missing between {gap['after']} and {gap['before']}" for gap in found["gaps"][:5]
+        f"  {duration(gap['missing_hours'])} missing between {gap['after']} and {gap['before']}"
+        for gap in found["gaps"][:5]
     ]
     more = found["gap_count"] - len(lines)
     lines += [f"  and {more} more"] if more > 0 else []
