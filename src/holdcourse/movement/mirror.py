@@ -142,7 +142,8 @@ def leaf_probabilities(tree: Tree, q: Array) -> Array:
 
 def state_array(tree: Tree, q: ArrayLike) -> Array:
     """A state as floats, shape (vertices,); what they are is not looked at, which takes long for very many actions."""
-    check_tree(tree)
+    if not isinstance(tree, Tree):
+        check_tree(tree)
     state = float_array(q, "the state", copy=None)
     if state.shape != tree.parent.shape:
         raise InvalidInput(
