@@ -154,6 +154,9 @@ CALLS = {
     "trial": (hc.trial, {"policy": POLICY, "baseline": 0.0, "block": 4, "blocks": None, "heard": 1.0}),
     "knob_planner": (hc.knob_planner, {"problem": MANY, "context_bounds": (0.0, 1.0), "discount": 0.97}),
     "refine": (hc.refine, {"policy": POLICY, "within": None, "rounds": 33.0, "loss": 0.01}),
+    "rules": (hc.rules.MirrorDescent, {"problem": LINE, "tree": TREE, "kappa": 1.0}),
+    "rules, staying": (hc.rules.Stay, {"problem": LINE, "home": 1}),
+    "rules, moves": (hc.rules.Proximal, {"problem": LINE, "weight": 1.0}),
     "Policy": (
         hc.Policy,
         {"name": "x", "rule": hc.rules.Greedy(LINE), "costs": hc.costs.KnownCosts(LINE), "problem": LINE},
@@ -272,6 +275,18 @@ def test_small_whole_numbers_do_not_overflow():
         (lambda: WORLD.context_sequence("walk", 5, seed=None), "seed must be a whole number"),
         (lambda: hc.md_known(None), "problem must be a Problem"),
         (lambda: hc.Policy(None, hc.rules.Greedy(LINE), hc.costs.KnownCosts(LINE), LINE), "must be text"),
+        (lambda: hc.rules.Greedy(None), "problem must be a Problem"),
+        (lambda: hc.rules.WorkFunction(3), "problem must be a Problem"),
+        (lambda: hc.rules.Stay(LINE, 4), "4 is not an index from 0 to 3"),
+        (lambda: hc.rules.MirrorDescent(hc.Problem([0.0, 1.0]), TREE), "the tree has 4 actions, but the problem has 2"),
+        (
+            lambda: hc.Policy("x", hc.rules.Greedy(LINE), hc.costs.KnownCosts(LINE), WORLD.problem),
+            "the rule of x was made for 4 actions, but the problem has 9",
+        ),
+        (
+            lambda: hc.Policy("x", hc.rules.Greedy(LINE), hc.costs.KnownCosts(WORLD.problem), LINE),
+            "the cost model of x was made for 9 actions, but the problem has 4",
+        ),
         (lambda: hc.simulate(hc.md_known(WORLD.problem), WORLD, [], progress=True), "progress must be a function"),
         (lambda: hc.optimal_path(COSTS, LINE, np.timedelta64(1, "h")), "is not an index"),
         (lambda: hc.Problem([0.0, 1.0], scale=np.datetime64("2020-01-01")), "scale must be numbers"),

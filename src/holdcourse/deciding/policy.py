@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import checked_seed, file_path, flag, is_finite
 from holdcourse.deciding import registry
 from holdcourse.deciding.rules import DemandingRule, Greedy, MirrorDescent, Proximal, Rule, RuleMaker, Stay, tree_digest
-from holdcourse.errors import InvalidInput, shown
+from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
 from holdcourse.learning.costs import CostModel, Every, IntervalMap, KnownCosts, LowerBound, Nothing
 from holdcourse.learning.history import History, best_measured
@@ -171,6 +171,13 @@ class Policy:
             raise InvalidInput(
                 f"costs must be a cost model, such as hc.costs.KnownCosts(problem), got {shown(self.costs)}"
             )
+        for what, part in (("rule", rule), ("cost model", self.costs)):
+            other = getattr(part, "problem", None)
+            if isinstance(other, Problem) and other.n != self.problem.n:
+                raise InvalidInput(
+                    f"the {what} of {self.name} was made for {counted(other.n, 'action')}, but the problem has "
+                    f"{self.problem.n}; make both for the same problem"
+                )
         asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
         missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
         if missing:
@@ -205,6 +212,8 @@ class Policy:
 
         Parameters
         ----------
+        path
+            The file, which is replaced if it exists.
         limits
             `Limits` that a controller begins with.
         units
@@ -366,6 +375,13 @@ def gp_md(
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
     """CGP-LCB: run the action with the lowest bound, whatever the move costs.
 
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    learning
+        Options of the model, see `Learning`.
+
     Examples
     --------
     >>> import holdcourse as hc
@@ -378,6 +394,15 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
     """Proximal-LCB: run the action with the lowest sum of lower bound and `weight` times the movement cost.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    weight
+        Factor of the movement cost, 0 or more.
+    learning
+        Options of the model, see `Learning`.
 
     Examples
     --------
@@ -418,6 +443,8 @@ def md_known(
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
     """MinC-Known: run the action with the lowest true cost, whatever the move costs.
 
+    With `maximise` gains are shown instead of costs, and it runs the action with the highest gain.
+
     Examples
     --------
     >>> import holdcourse as hc
@@ -430,6 +457,8 @@ def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
 
 def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
     """Stay at the action where the run begins.
+
+    `maximise` says that measurements are gains; it does not change what the policy does.
 
     Examples
     --------
@@ -444,6 +473,16 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
     """Always run the action with the lowest mean cost in the history.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    history
+        Past measurements, a `History` or (action, context, measurement) triples. Actions that were never measured are
+        not considered; contexts are ignored.
+    maximise
+        Whether measurements are gains; then it is the action with the highest mean.
 
     Examples
     --------
@@ -462,7 +501,18 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
 def fixed_at(
     problem: Problem, setting: Any = None, *, maximise: bool = False, setting_index: int | None = None
 ) -> Policy:
-    """Always run one given setting, named by its value or label, or by its index.
+    """Always run one given setting.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    setting
+        The setting, by its value or label.
+    maximise
+        Whether measurements are gains.
+    setting_index
+        The setting by its index, instead of `setting`.
 
     Examples
     --------

@@ -42,8 +42,8 @@ from numpy.typing import NDArray
 from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, shown
 from holdcourse.movement import mirror, offline
-from holdcourse.movement.problem import Problem
-from holdcourse.movement.tree import Tree
+from holdcourse.movement.problem import Problem, check_problem
+from holdcourse.movement.tree import Tree, check_tree
 
 if TYPE_CHECKING:
     from holdcourse.learning.costs import Costs
@@ -372,11 +372,32 @@ def arrays_within(states: Sequence[RuleState]) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class MirrorDescent:
-    """Mirror descent on a tree, then a sample from the optimal coupling: lines 4 to 13 of the paper's Algorithm 1."""
+    """Mirror descent on a tree, then a sample from the optimal coupling: lines 4 to 13 of the paper's Algorithm 1.
+
+    Parameters
+    ----------
+    problem
+        The actions, and what moving between them costs.
+    tree
+        Tree over these actions, as `frt_tree` returns it.
+    kappa
+        Eagerness of the descent, at least 1; larger values move sooner.
+    """
 
     problem: Problem
     tree: Tree
     kappa: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
+        check_tree(self.tree)
+        if self.tree.n != self.problem.n:
+            raise InvalidInput(
+                f"the tree has {self.tree.n} actions, but the problem has {self.problem.n}; make it with "
+                "hc.frt_tree(problem)"
+            )
+        if not (is_finite(self.kappa) and self.kappa >= 1):
+            raise InvalidInput(f"kappa must be at least 1, got {shown(self.kappa)}")
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start with certainty at the action."""
@@ -399,6 +420,9 @@ class Greedy:
     """The cheapest action, whatever the move costs: the paper's argmin; in a tie, the lowest index."""
 
     problem: Problem
+
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start at the action, with nothing else to remember."""
@@ -430,6 +454,11 @@ class Stay:
     problem: Problem
     home: int | None = None
 
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
+        if self.home is not None:
+            self.problem.check_action(self.home)
+
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Remember the action to hold."""
         home = action if self.home is None else self.home
@@ -453,6 +482,7 @@ class Proximal:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        check_problem(self.problem)
         if not (is_finite(self.weight) and self.weight >= 0):
             raise InvalidInput(f"weight must be 0 or more, got {shown(self.weight)}")
         object.__setattr__(self, "weight", float(self.weight))  # 1 and 1.0 must be described alike
@@ -479,6 +509,9 @@ class WorkFunction:
     """The work function algorithm on the costs shown: the classic deterministic rule."""
 
     problem: Problem
+
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
 
     @cached_property
     def _moves(self) -> offline.Moves:

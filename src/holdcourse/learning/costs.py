@@ -448,6 +448,8 @@ class KnownCosts:
 
     Parameters
     ----------
+    problem
+        The actions, and what moving between them costs.
     costs_of
         Function ``costs_of(context) -> (n,)`` of a context vector, if the costs depend on the context alone. Without
         it, they must be shown in each round.

@@ -36,10 +36,13 @@ def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Arr
 
     Parameters
     ----------
+    tree
+        Tree over the n actions, as `frt_tree` returns it.
     p, p_next
         Distributions over the actions before and after the round, shape (n,).
     action
-        The present action. If its probability in p is 0, the result is the limit for a vanishing probability.
+        The present action, by its index. If its probability in p is 0, the result is the limit for a vanishing
+        probability.
     """
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     check_index(action, tree.n)
@@ -48,7 +51,10 @@ def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Arr
 
 
 def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: float) -> int:
-    """Draw the next action from `conditional`; `uniform` is a random number from [0, 1)."""
+    """Draw the next action from what `conditional` returns for these arguments.
+
+    `uniform` is a random number from [0, 1). Returns the index of the action.
+    """
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     if not (type(action) is int and 0 <= action < tree.n):  # else all is well, which is most often so
         check_index(action, tree.n)
@@ -60,6 +66,18 @@ def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: fl
 
 def sample_from_states(tree: Tree, q: Array, q_next: Array, action: int, uniform: float) -> int:
     """Draw as `sample` does, between two states of the mirror descent; it visits only the vertices of two paths.
+
+    Parameters
+    ----------
+    tree
+        Tree over the n actions, as `frt_tree` returns it.
+    q, q_next
+        States before and after the round, shape (vertices,), as `holdcourse.mirror` returns them. For speed only their
+        shape is checked.
+    action
+        The present action, by its index.
+    uniform
+        A random number from [0, 1).
 
     Examples
     --------
@@ -80,7 +98,10 @@ def sample_from_states(tree: Tree, q: Array, q_next: Array, action: int, uniform
 
 
 def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
-    """Return the expected movement of the coupling, measured in the tree: the least that any coupling can have."""
+    """Return the expected movement of the coupling, measured in the tree: the least that any coupling can have.
+
+    `tree`, `p` and `p_next` are those of `conditional`; the result has the unit of the movement costs.
+    """
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     return float(transport.movement(before, after, tree.parent, tree.weight))
 

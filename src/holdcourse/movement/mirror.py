@@ -40,6 +40,17 @@ def start(tree: Tree, action: int) -> Array:
     """Return the state at the start of an episode: the probability of `action` is 1.
 
     Below vertices of probability 0 the paper's inverse is undefined; there every leaf is equally likely.
+
+    Parameters
+    ----------
+    tree
+        Tree over the n actions, as `frt_tree` returns it.
+    action
+        The action at which the machine is, by its index.
+
+    Returns
+    -------
+    State, shape (vertices,).
     """
     check_tree(tree)
     check_index(action, tree.n)
@@ -59,12 +70,18 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
 
     Parameters
     ----------
+    tree
+        Tree over the n actions, as `frt_tree` returns it.
     q
-        State, shape (vertices,).
+        State, shape (vertices,), as `start` or the last round returned it.
     costs
         Cost of each action this round, shape (n,). Any finite numbers; +inf forbids an action.
     kappa
         Eagerness, at least 1; larger values move sooner.
+
+    Returns
+    -------
+    The new state, shape (vertices,).
     """
     return _descended(tree, checked_state(tree, q), costs, kappa)
 
@@ -95,10 +112,10 @@ def step(
 
     Parameters
     ----------
-    q, costs, kappa
+    tree, q, costs, kappa
         As in `descend`.
     action
-        The present action.
+        The present action, by its index.
     uniform
         A random number from [0, 1).
 
@@ -130,13 +147,13 @@ def step(
 
 
 def vertex_probabilities(tree: Tree, q: Array) -> Array:
-    """Return the probability that the action is below each vertex, shape (vertices,)."""
+    """Return the probability that the action is below each vertex, shape (vertices,), of a `tree` and its state `q`."""
     z: Array = descent.vertex_probabilities(checked_state(tree, q), tree.parent)
     return z
 
 
 def leaf_probabilities(tree: Tree, q: Array) -> Array:
-    """Return the probability of each action, shape (n,)."""
+    """Return the probability of each action, shape (n,), of a `tree` and its state `q`, shape (vertices,)."""
     return _leaf_probabilities(tree, checked_state(tree, q))
 
 

@@ -354,7 +354,16 @@ def optimal_path(
 
 
 def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: int | None = None) -> PricedPath:
-    """Return what a given action sequence costs, one action per row of `costs`; arguments as in `optimal_path`.
+    """Return what a given action sequence costs.
+
+    Parameters
+    ----------
+    actions
+        Index of the action of each round, shape (T,).
+    costs, problem
+        As in `optimal_path`. A forbidden action (+inf) is an error.
+    start
+        The action before the first round; moving from it is paid. None: the first move is free.
 
     Examples
     --------

@@ -303,16 +303,17 @@ class Controller:
     def redirect(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
         """Send the machine elsewhere within the round in progress, as far as `permitted` says.
 
-        A `tell` of that round without `applied` then refers to the new setting, and limits count from there. Each
-        redirection is a move of that round.
+        `wanted` is a setting, or `wanted_index` its index. A `tell` of that round without `applied` then refers to the
+        new setting, and limits count from there. Each redirection is a move of that round.
         """
         return self._operation.redirect(required(self.policy.problem, wanted, wanted_index, "wanted"))
 
     def new_episode(self, start: Any = None, *, force: str | None = None, start_index: int | None = None) -> None:
         """End the episode. The next one begins at the setting `start`, and limits and guard start again.
 
-        A start that was not allowed at the newest question, or that is farther than `max_step` from where the machine
-        is, is refused unless `force` says why; the reason is recorded.
+        `start_index` is the index of that setting, instead of `start`. A start that was not allowed at the newest
+        question, or that is farther than `max_step` from where the machine is, is refused unless `force` says why; the
+        reason is recorded.
         """
         self._operation.new_episode(required(self.policy.problem, start, start_index, "start"), force)
 
@@ -380,7 +381,7 @@ class Controller:
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> Controller:
-        """Continue from a saved state; `policy` must be equal to the saved policy."""
+        """Continue from the state that `save` wrote to the file `path`; `policy` must be equal to the saved policy."""
         path = file_path(path)
         if database.is_record(path):  # which nobody but SQLite may open
             raise InvalidInput(f"{path} is a record, not a saved state; continue it with Controller(policy, log=path)")

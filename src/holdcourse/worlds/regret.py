@@ -29,6 +29,15 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
     The optimum is the clairvoyant one, on the true costs and from the episode's own start. With the defaults this is
     the plain regret, which is never negative.
 
+    Parameters
+    ----------
+    run
+        The run, as `simulate` returns it.
+    alpha
+        Factor of the optimum.
+    beta
+        Constant of each episode, in units of the cost.
+
     Examples
     --------
     >>> import holdcourse as hc

@@ -378,6 +378,8 @@ def simulate(
 def measurement_noise(seed: int, round: int) -> float:  # noqa: A002
     """The standard normal number in a round's measurement; it is independent of the rule's random number.
 
+    `seed` is the seed of the run, and `round` the number of the round, counted from 0.
+
     Examples
     --------
     >>> import holdcourse as hc

@@ -301,12 +301,12 @@ class SyntheticWorld:
         )
 
     def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
-        """True cost of every action, shape (n,), which does not depend on the round."""
+        """True cost of every action, shape (n,), in one of the world's contexts; it does not depend on the round."""
         costs: Array = self.landscape[self.index(context)]
         return costs
 
     def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
-        """The true cost plus normal noise."""
+        """The true cost of an action plus `noise_std` times `noise`, a standard normal number."""
         self.problem.check_action(action)
         return float(self.landscape[self.index(context), action] + self.noise_std * one_number(noise, "noise"))
 

@@ -131,6 +131,8 @@ class Lookahead:
 
     Parameters
     ----------
+    problem
+        The actions, and what moving between them costs.
     horizon
         Number of rounds that are planned, the present round included.
     interval

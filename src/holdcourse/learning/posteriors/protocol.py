@@ -66,7 +66,7 @@ class Posterior(Protocol):
         ...
 
     def condition(self, action: int, context: Any, y: float) -> Self:
-        """Learn one measurement, in place; returns itself."""
+        """Learn one measurement, in place: `y`, of the action with this index, in this context; returns itself."""
         ...
 
     def condition_on(self, history: History) -> Self:
