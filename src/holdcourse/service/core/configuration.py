@@ -60,7 +60,7 @@ def settings_of(config: requests.Config) -> Settings:
 
     history = history_of(config, problem)
     if history:
-        check_count(config.context_names, history[0][1], "a context in the history")
+        check_count(config.policy, config.context_names, history[0][1], "a context in the history")
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
     given = with_indices(with_numbers(plainly, plainly, problem), problem)
     given |= {"history_count": len(history or ()), "history_sha256": digest}
@@ -154,10 +154,12 @@ def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[
     return found
 
 
-def check_count(names: Sequence[str] | None, context: Any, what: str) -> None:
-    """Raise if a context has more or fewer numbers than names; nobody could say which number is which."""
+def check_count(policy: str, names: Sequence[str] | None, context: Any, what: str) -> None:
+    """Raise if a context has more or fewer numbers than names; only a policy that learns nothing can do without any."""
     count = 0 if context is None else len(context) if isinstance(context, list | tuple) else 1
-    if names is not None and count not in (0, len(names)):
+    if names is None or count == len(names):
+        return
+    if count or registry.entry_of(policy).shown != "nothing":
         raise InvalidInput(
             f"{what} has {counted(count, 'number')}, but context_names has {counted(len(names), 'name')} "
             f"({first_few(names)}); give one number for each name"

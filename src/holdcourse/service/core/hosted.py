@@ -323,7 +323,8 @@ class Hosted:
             raise InvalidInput(f"the contexts of {self.id} are not times; give the conditions as context, not time")
         settings = self.ledger.settings
         if self.controller.session.round == 0 and not settings.history_count and not self.view.fixed_part["times"]:
-            configuration.check_count(settings.context_names, request.context, "the context")  # later ones are as this
+            # Later ones must be as the first.
+            configuration.check_count(settings.policy, settings.context_names, request.context, "the context")
         given: Any = request.context if request.time is None else request.time
         said = request.forecast if request.profiles is None else request.profiles.model_dump(mode="json")
         context, _, forecast = self.controller.plain_question(given, None, said)
