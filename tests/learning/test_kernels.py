@@ -389,3 +389,33 @@ def test_history_checks_its_records():
         History([0], [0.1], [1.0]).check(GRID, 2)
     with pytest.raises(ValueError, match="read-only"):
         past.measurements[0] = 0.0
+
+
+def test_threads_that_need_scikit_learn_first_do_not_wait_for_each_other():
+    """As when a service opens its records: one is read while another begins with a first guess."""
+    code = """
+import sys, threading, time
+import holdcourse as hc
+from holdcourse.learning.kernels import decoded
+from holdcourse.learning.posteriors.fitted import _first_kernel  # what a policy that fits its kernel begins with
+
+failed = []
+
+def needs(action):
+    try:
+        action()
+    except BaseException as error:
+        failed.append(error)
+
+one = threading.Thread(target=needs, args=(lambda: decoded({"kernel": "RBF", "with": {}}),))
+other = threading.Thread(target=needs, args=(lambda: _first_kernel(hc.Problem([1.0, 2.0])),))
+one.start()
+while "sklearn" not in sys.modules:  # its import has begun
+    time.sleep(0.001)
+other.start()
+one.join()
+other.join()
+sys.exit(str(failed) if failed else 0)
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -188,7 +188,9 @@ def decoded(data: Any) -> Any:
     kind = data["kernel"]
     if kind not in SERIALISABLE:
         raise InvalidInput(f"kernel {kind!r} is not known; the kernels that can be read are {list(SERIALISABLE)}")
-    from sklearn.gaussian_process import kernels as sklearn_kernels
+    # Not `from sklearn.gaussian_process import kernels`: the package imports that module, and a thread that begins with
+    # the package and one that begins with the module, as all others here do, would wait for each other.
+    import sklearn.gaussian_process.kernels as sklearn_kernels
 
     return getattr(sklearn_kernels, kind)(**{name: decoded(item) for name, item in data["with"].items()})
 
