@@ -53,7 +53,7 @@ def test_a_full_disk_is_a_clear_error_and_it_goes_on_when_there_is_room(tmp_path
     saw = json.loads(durability.run_program("full_disk.py", tmp_path))
     for kind, message in saw["failures"]:
         assert kind == "DiskFull"
-        assert message.startswith(f"cannot write to {tmp_path}/record: ")
+        assert message.startswith(f"cannot write to {tmp_path}/record: the disk is full; make room; ")
         assert message.endswith("nothing was changed; try again when the fault is repaired")
     assert len(saw["failures"]) == 50
     assert saw["unchanged"] == [True] * 25

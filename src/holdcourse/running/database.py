@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from holdcourse import archive
-from holdcourse.errors import DamagedFile, InvalidInput, LogError, log_error
+from holdcourse.errors import DamagedFile, InvalidInput, LogError, is_full, log_error
 
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 CLOSED, IN_USE = 0, 1  # PRAGMA user_version
@@ -104,6 +104,7 @@ def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
         return  # another process has just begun a record there: go on with that one
     except (sqlite3.Error, OSError) as error:
         why = "there is no such folder" if isinstance(error, FileNotFoundError) else getattr(error, "strerror", error)
+        why = "the disk is full" if is_full(error) else why
         remedy = f"; create the folder {path.parent} first" if isinstance(error, FileNotFoundError) else ""
         raise log_error(f"cannot begin a record at {path}: {why}", error, remedy) from error
 

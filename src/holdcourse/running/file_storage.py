@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from holdcourse import archive
-from holdcourse.errors import DamagedFile, LogError, counted, log_error, shown
+from holdcourse.errors import DamagedFile, LogError, counted, is_full, log_error, shown
 from holdcourse.running import database
 from holdcourse.running.database import CLOSED, IN_USE, beside, reading, wal_of
 from holdcourse.running.events import SOUGHT, Sought
@@ -110,7 +110,7 @@ class FileStorage:
         self._watched: WatchedFiles | None = None  # where it is written to; None of one that is only read
         self._mark: MarkFile | None = None
         self._let_go: weakref.finalize[..., FileStorage] | None = None  # what ends its use, at the latest at exit
-        self._lost: str | None = None  # why nothing can be written any more
+        self.lost: str | None = None  # why nothing can be written any more
         self._checkpointed = 0.0
 
     def about(self) -> dict[str, str]:
@@ -238,7 +238,7 @@ class FileStorage:
                     "process first"
                 ) from None
             unchanged = "; nothing was changed; try again when the fault is repaired"
-            why = str(error).rstrip(".")
+            why = "the disk is full" if is_full(error) else str(error).rstrip(".")
             raise log_error(f"cannot write to {self._path}: {why}", error, unchanged) from error
         self._check_place(after=True)  # else it was taken away meanwhile, and nothing of this is acknowledged
 
@@ -285,18 +285,18 @@ class FileStorage:
 
         Right `after` a commit, it is the write-ahead log that matters.
         """
-        if self._lost is None and self._watched is not None:
+        if self.lost is None and self._watched is not None:
             try:
                 if after:
                     self._watched.check_wal()
                 else:
                     self._watched.check()
             except LogError as error:
-                self._lost = str(error)
+                self.lost = str(error)
                 self.leave_as_it_is()
                 logger.critical("%s", error)
-        if self._lost is not None:
-            raise LogError(self._lost)
+        if self.lost is not None:
+            raise LogError(self.lost)
 
     def _one(self, kinds: tuple[type, ...], statement: str, *values: Any) -> Any:
         with reading(self._path):

@@ -249,6 +249,15 @@ class Log:
         """Add several events, all or none, and return them; they are on the disk when this returns."""
         return [self._event(number, at, kind, text) for number, at, kind, text, _ in self.write(bodies)]
 
+    @property
+    def lost(self) -> str | None:
+        """Why nothing is written any more: somebody took the files away. None while all is well."""
+        return self._storage.lost
+
+    def check_writable(self) -> None:
+        """An error where somebody took the files away; then `lost` says so from now on."""
+        self._storage.check_writable()
+
     def write(self, bodies: Sequence[Body]) -> Sequence[Row]:
         """Add several events, all or none; quicker than `extend` if they need not be read back."""
         self._storage.check_writable()

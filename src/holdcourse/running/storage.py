@@ -94,6 +94,11 @@ class Storage(Protocol):
         """Make events quick to find by what they say."""
         ...
 
+    @property
+    def lost(self) -> str | None:
+        """Why nothing is written any more, for as long as it is open: somebody took its files away. Else None."""
+        ...
+
     def check_writable(self) -> None:
         """An error where what is written now would not be found by the next process."""
         ...

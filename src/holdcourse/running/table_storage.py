@@ -288,6 +288,11 @@ class TableStorage:
     def index(self) -> None:
         """Do nothing: the tables have their indexes."""
 
+    @property
+    def lost(self) -> str | None:
+        """None: rows of a table are not taken away."""
+        return None
+
     def check_writable(self) -> None:
         """Do nothing: every append finds out by itself."""
 

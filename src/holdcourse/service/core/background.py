@@ -17,6 +17,7 @@ from typing import Any
 from anyio.to_thread import run_sync
 
 from holdcourse.running.events import Settings, from_plain, plain
+from holdcourse.service.core import inspection
 from holdcourse.service.core.clients import Caller, never
 from holdcourse.service.core.controllers import Controllers
 from holdcourse.service.core.data_folder import DataFolder
@@ -84,6 +85,9 @@ async def verify(
     """Begin to verify the records of a controller, or of a fleet, which are in `store`."""
 
     async def doing(job: Job, workers: Workers) -> JobResult:
+        gone = await run_sync(inspection.missing, store, name)
+        if gone is not None:
+            return JobResult(gone)
         paths = [str(path) for path in await run_sync(store.epochs, name)]
         return JobResult(await workers.do("verify", {"paths": paths, "full": full}, _teller(job)))
 

@@ -90,8 +90,13 @@ class Slot:
             hosted = self.open()
             if hosted.store.leases is not None:
                 hosted.store.leases.check_held(hosted.id)
-            with hosted.acted_by(author):
-                return action(hosted)
+            try:
+                with hosted.acted_by(author):
+                    return action(hosted)
+            except LogError:
+                if hosted.controller.log.lost is not None:  # for good: only a restart finds out what is there now
+                    self.broken = f"{self.name} has stopped: {hosted.controller.log.lost}"
+                raise
 
     def alone(self) -> Lock:
         """Return what keeps others from using the controller meanwhile, for a thread that has the turn."""
@@ -105,12 +110,12 @@ class Slot:
 
     def open(self) -> Hosted:
         """Return the controller, or the reason why there is none."""
+        if self.broken is not None:
+            raise Broken(self.broken)
         if self.hosted is None:
             if self.is_deleted:
                 raise Unknown("controller", self.name, "it was deleted a moment ago")
-            if self.broken is None:
-                raise NotOpenYet("the controller is being opened; try again in a moment")
-            raise Broken(self.broken)
+            raise NotOpenYet("the controller is being opened; try again in a moment")
         return self.hosted
 
 
@@ -263,6 +268,8 @@ class Controllers:
             except LogError as error:
                 if self.store.leases is not None:  # what is in the record by now, only the record can say
                     self.let_go(name, for_good=isinstance(error, LeaseLost))
+                if slot.broken is not None:
+                    self.broadcast.publish(name, "state", {"broken": True})
                 raise
             for kind, data in done.happened:
                 self.broadcast.publish(name, kind, data)
@@ -477,9 +484,15 @@ class Controllers:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             for name, slot in list(self.slots.items()):
+                if slot.hosted is not None and slot.broken is None and not self.store.is_there(name, slot.hosted.epoch):
+                    self._spawn(self._look_for_files(name))
                 is_watched = slot.watching is not None and not slot.watching.done()
                 if slot.hosted is not None and slot.hosted.view.has_unreported and not is_watched:
                     slot.watching = asyncio.create_task(self._report(name))  # one that is slow delays no other
+
+    async def _look_for_files(self, name: str) -> None:
+        with suppress(HoldcourseError):  # the log has said it
+            await self.do(name, lambda hosted: hosted.check_files(), SERVICE)
 
     async def _report(self, name: str) -> None:
         try:

@@ -43,6 +43,7 @@ logger = logging.getLogger("holdcourse.service")
 
 CONTROLLERS, FLEETS = "controllers", "fleets"
 DELETED, DELETION = "deleted", "deletion.json"
+NEWEST = "newest"
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
 OTHERS = 0o077  # what people other than the owner may do
@@ -105,8 +106,9 @@ class DataFolder:
         self._lock.close()
 
     def ids(self) -> list[str]:
-        """List the controllers in the folder."""
-        return sorted(folder.name for folder in (self.path / self.kind).iterdir() if self.epochs(folder.name))
+        """List the controllers in the folder, and those of which somebody took the records away."""
+        folders = (self.path / self.kind).iterdir()
+        return sorted(each.name for each in folders if self.epochs(each.name) or (each / NEWEST).exists())
 
     def folder(self, controller: str) -> Path:
         """Return the folder of a controller's records."""
@@ -121,9 +123,19 @@ class DataFolder:
         found = (path for path in self.folder(controller).glob("epoch-*.db") if NAME.fullmatch(path.name))
         return sorted(found, key=number_of)
 
+    def is_there(self, controller: str, epoch: int) -> bool:
+        """Return whether the record of an epoch has not been taken away, as far as its name tells."""
+        return (self.folder(controller) / epoch_name(epoch)).exists()
+
     def check_newest(self, controller: str) -> None:
         """Raise where the newest record is missing: going on from an older one would begin its epoch a second time."""
-        mark, newest = self.folder(controller) / "newest", number_of(self.epochs(controller)[-1])
+        folder, there = self.folder(controller), self.epochs(controller)
+        if not there:
+            raise DamagedFile(
+                f"the records of {controller} are gone: somebody deleted {folder}/epoch-*.db or moved them away. Bring "
+                "them back, or restore a back-up"
+            )
+        mark, newest = folder / NEWEST, number_of(there[-1])
         try:
             begun = int(mark.read_text(encoding="ascii"))
         except FileNotFoundError:
@@ -171,7 +183,7 @@ class DataFolder:
         except OSError as error:
             raise log_error(f"cannot write to {final}: {error.strerror}", error) from error
         try:
-            archive.write_file(final.parent / "newest", b"%d\n" % number_of(final), private=True)
+            archive.write_file(final.parent / NEWEST, b"%d\n" % number_of(final), private=True)
         except (InvalidInput, DiskFull) as error:  # the record counts; only its loss would not be noticed
             logger.warning("%s", error)
 

@@ -145,6 +145,11 @@ class Hosted:
         self.controller.close()
         self.records.close()
 
+    def check_files(self) -> Done:
+        """An error where somebody has taken the record away."""
+        self.controller.log.check_writable()
+        return Done({}, [])
+
     def recall(self, *, archived: bool = False) -> None:
         """Take in what the record holds already; nothing new, unless the last request was cut off after its commit.
 

@@ -21,6 +21,7 @@ from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value, shown_problem
 from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, numbered, rounds_of, row
+from holdcourse.service.core.store import Store
 from holdcourse.trials.answer import answer
 from holdcourse.trials.record import read_trial
 from holdcourse.trials.report import to_data
@@ -171,6 +172,15 @@ def is_long_to_verify(paths: Sequence[Location], full: bool | None) -> bool:
     with suppress(HoldcourseError):  # a damaged record is soon found out
         effort = sum(_extent(path).effort for path in paths)
     return effort > (AT_ONCE_DECIDED if _decides(full, effort) else AT_ONCE_READ)
+
+
+def missing(store: Store, name: str) -> dict[str, Any] | None:
+    """Return the verdict on records of which the newest, or all, have been taken away; None if they are there."""
+    try:
+        store.check_newest(name)
+    except HoldcourseError as error:
+        return _verdict(False, 0, [], str(error))
+    return None
 
 
 def verified(

@@ -439,7 +439,7 @@ def notifier_of(file: NotifyFile, controllers: Controllers) -> Notifier:
         for controller, slot in list(controllers.slots.items()):
             hosted = slot.hosted
             unknown.discard(controller)
-            if hosted is None:
+            if hosted is None or slot.broken is not None:
                 unknown.add(controller)
                 if slot.broken is not None:
                     found.append(OpenAlarm(controller, controller, "broken", slot.broken, "", False))

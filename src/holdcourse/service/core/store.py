@@ -47,6 +47,10 @@ class Store(Protocol):
         """List the records of a controller, oldest first."""
         ...
 
+    def is_there(self, controller: str, epoch: int) -> bool:
+        """Whether the record of an epoch has not been taken away, as far as a quick look tells."""
+        ...
+
     def check_newest(self, controller: str) -> None:
         """Raise where the newest record is missing."""
         ...

@@ -215,7 +215,9 @@ async def verified(
         is_long = await controllers.look(lambda: inspection.is_long_to_verify(store.epochs(name), full), by)
         if is_long or wants_job(prefer):
             return await followed(controllers, await background.verify(controllers, store, name, full, key, by), prefer)
-    found = await controllers.read(lambda: inspection.verified(store.epochs(name), full), by)
+    found = await controllers.read(
+        lambda: inspection.missing(store, name) or inspection.verified(store.epochs(name), full), by
+    )
     return reply(responses.Verification, found)
 
 

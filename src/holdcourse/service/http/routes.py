@@ -332,14 +332,11 @@ async def listed(controllers: TheControllers, token: TokenGiven, request: Reques
     for name, slot in sorted(controllers.slots.items()):
         if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in controllers.opening):
             continue  # not for this token, or still in the making
-        if slot.hosted is not None:
-            found[name] = slot.hosted.view.summary()
-        else:
-            said = {
-                "status": "new" if slot.broken is None else "broken",
-                "message": slot.broken or "it is being opened",
-            }
-            found[name] = empty | said | {"id": name, "name": name}
+        found[name] = empty | {"id": name, "name": name} if slot.hosted is None else slot.hosted.view.summary()
+        if slot.broken is not None:
+            found[name] |= {"status": "broken", "message": slot.broken}
+        elif slot.hosted is None:
+            found[name] |= {"status": "new", "message": "it is being opened"}
     return reply(responses.Summaries, {"controllers": [found[name] for name in sorted(found)]})
 
 
