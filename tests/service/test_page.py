@@ -380,6 +380,29 @@ def test_a_controller_that_is_not_there_is_said_to_be_missing(server, browser):
         expect(page.get_by_text("Nothing to show:")).to_be_hidden()
 
 
+def test_a_broken_record_with_a_long_name_does_not_widen_a_telephones_page(server, browser):
+    Machine(server, "narrow")
+    message = f"narrow cannot be opened: /var/lib/{'holdcourse' * 9}/epoch-0001.db is damaged; restore it from a backup"
+
+    def broken(route):
+        answer = route.fetch()
+        listed = answer.json()
+        for found in listed["controllers"]:
+            found |= {"status": "broken", "message": message} if found["id"] == "narrow" else {}
+        route.fulfill(response=answer, json=listed)
+
+    refusal = {"error": {"code": "broken", "message": message}}
+    with page_of(browser, server.token, "status of 503", viewport={"width": 390, "height": 800}) as page:
+        page.route("**/controllers", broken)
+        page.route("**/controllers/narrow/state", lambda route: route.fulfill(status=503, json=refusal))
+        page.goto(server.url)
+        expect(page.get_by_text(message)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.goto(f"{server.url}#/c/narrow")
+        expect(page.get_by_text("This cannot be shown now:")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_the_server_is_lost_and_regained(server, browser):
     machine = Machine(server, "surviving")
     machine.run(3)
