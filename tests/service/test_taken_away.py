@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 from service.running import Client, served, wait_for
@@ -73,3 +77,22 @@ def test_of_two_epochs_the_newest_may_not_be_missing_when_they_are_verified(tmp_
         found = client.see("a", "verify")
         assert not found["ok"]
         assert "epoch-0002.db of a is missing" in found["message"]
+
+
+def test_the_log_of_the_service_says_when(tmp_path):
+    lost = tmp_path / "data" / "controllers" / "a"
+    lost.mkdir(parents=True, mode=0o700)
+    (lost / "newest").write_text("1\n")
+    command = [sys.executable, "-m", "holdcourse", "serve", "--data", tmp_path / "data", "--port", "0"]
+    environment = {**os.environ, "TZ": "Asia/Kolkata", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        try:
+            assert server.stdout.readline().startswith("serving ")
+            line = server.stderr.readline()
+            while "a cannot be opened" not in line and line:
+                line = server.stderr.readline()
+        finally:
+            server.terminate()
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0530 ERROR a cannot be opened: the records of a are gone", line)

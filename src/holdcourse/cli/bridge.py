@@ -16,6 +16,7 @@ from holdcourse.bridge.bridgefile import BridgeFile, load_bridge
 from holdcourse.bridge.check import checked
 from holdcourse.bridge.plant import plant_of
 from holdcourse.cli.arguments import Json
+from holdcourse.cli.progress import dated_log
 from holdcourse.errors import InvalidInput
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
@@ -53,7 +54,7 @@ def bridge(
             raise typer.Exit(1)
         return
     held = None if dry_run else _held(config, file)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    dated_log(logging.INFO)
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda given, _: stopped.append(given))

@@ -19,6 +19,11 @@ BETWEEN = 30.0  # seconds between two lines, where there is no bar
 MODELS = logging.getLogger("holdcourse.learning")
 
 
+def dated_log(level: int) -> None:
+    """Write the log of a command that runs for months to standard error, each line with its time and offset."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z", level=level)
+
+
 class Working:
     """Shows progress on standard error while a command works; nothing, or lines, where that is no terminal.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from contextlib import suppress
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from holdcourse.cli.progress import dated_log
 from holdcourse.errors import InvalidInput, MissingExtra, counted
 from holdcourse.running.storage import ADDRESSES
 from holdcourse.running.witness import Witness
@@ -117,6 +119,7 @@ def serve(
         )
     told = None if witness is None or witness_key is None else Witness(witness_key, witness)
     _allow_many_files()
+    dated_log(logging.WARNING)
     listener = _listening(host, port)
     try:
         store = _store(data, database, address or _address(listener), lease)
