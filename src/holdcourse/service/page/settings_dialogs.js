@@ -52,7 +52,7 @@ export async function editLimits(state) {
         { class: "grid" },
         field("Minimum dwell time", text("min_dwell", limits.min_dwell, { autofocus: true }), "Rounds, or a time such as 45 min."),
         field("Longest single move", text("max_step", shown(step)), `In ${unit || "units of a setting"}${hasAxes(state) ? `; or ${PER_AXIS}` : ""}.`),
-        field("Maximum number of moves", text("max_moves", limits.max_moves), "Within the window at the right."),
+        field("Maximum number of moves", text("max_moves", limits.max_moves), "In every window, whose length you give next."),
         field("Window", text("window", limits.window), "Rounds, or a time such as 1 h."),
         field("Most expensive single move", text("max_step_cost", limits.max_step_cost), "Its movement cost."),
         field("Length of a round", text("round_length", limits.round_length), "Seconds, or a time; needed if a limit is given as a time."),
