@@ -52,7 +52,7 @@ def walk(node: nodes.Element, section: Section, found: list[Section]) -> None:
             walk(child, begun, found)
         elif isinstance(child, addnodes.desc_signature):
             continue
-        elif isinstance(child, nodes.literal_block):
+        elif isinstance(child, nodes.literal_block | nodes.doctest_block):
             section[3].append(re.sub(r"\s+", " ", child.astext()))
         elif isinstance(child, nodes.TextElement):
             section[2].append(words(child))

@@ -73,6 +73,8 @@ def test_decisions_come_after_guides(search):
         ("how do I get alarms", "how-to/operate.html#alarms"),
         ("e-mail alarm", "how-to/operate.html#alarms"),
         ("hook", None),
+        ("hc.Limits", "reference/running.html#holdcourse.Limits"),  # as it stands in code: not what has this heading
+        ("limits", "how-to/operate.html#limits"),
         ("webho", "how-to/operate.html#alarms"),  # the beginning of a word
         ("max_moves", "reference/running.html#holdcourse.Limits"),  # in code only
     ],

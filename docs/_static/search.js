@@ -30,11 +30,13 @@ const words = (text) => {
 
 const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}_]+/gu, " ").trim();
 
+const isName = (anchor) => /^(module-)?holdcourse\./.test(anchor); // of the Python API
+
 // Guides before reference, and what was decided long ago last.
 const weightOf = (page, anchor, heading) => {
   if (/^decisions\/|^plain-words$|^release$/.test(page)) return 0.25;
   if (/^(architecture|record-format|evidence|index)$|^reference\/http$/.test(page)) return 0.6;
-  if (/^(module-)?holdcourse\./.test(anchor)) return /\.[a-z_]+$/.test(heading) ? 0.5 : 0.8; // a name; what belongs to a class
+  if (isName(anchor)) return /\.[a-z_]+$/.test(heading) ? 0.5 : 0.8; // a name; what belongs to a class
   if (/^reference\//.test(page)) return 0.8;
   return page === "start" ? 1.4 : /^troubleshooting$|^(tutorials|how-to)\//.test(page) ? 1.2 : 1;
 };
@@ -74,10 +76,11 @@ const holding = (key) => {
 
 const search = (query) => {
   const asked = query.replace(/\ba\/b[ -]?test(s|ing)?\b/gi, "trial");
-  const all = asked.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || [];
+  const name = query.trim().match(/^(?:hc|holdcourse)\.(?:.*?\.)??([A-Z]\w*\.\w+|\w+)(?:\(.*)?$/)?.[1]; // as it stands in code
+  const all = (name ?? asked).toLowerCase().match(/[\p{L}\p{N}_]+/gu) || [];
   const kept = all.filter((word) => !STOPWORDS.has(word));
   const keys = [...new Set((kept.length ? kept : all).map(stem))];
-  const phrase = plain(asked);
+  const phrase = plain(name ?? asked);
   const scores = new Map(); // of sections
   const covers = new Map(); // from a page to the words that it has
   for (const key of keys) {
@@ -100,6 +103,7 @@ const search = (query) => {
     if (covers.get(section.page).size < enough) continue;
     let score = sum * section.weight * (had / keys.length) ** 3;
     if (keys.length > 1 && plain(`${section.heading} ${section.text}`).includes(phrase)) score *= 1.8;
+    if (name && isName(section.anchor)) score *= 2;
     const named = plain(section.heading).split(" ").filter((word) => !STOPWORDS.has(word)).map(stem);
     score *= 1 + keys.filter((key) => named.includes(key)).length / Math.max(named.length, 1); // a heading about nothing else
     if (!pages.has(section.page)) pages.set(section.page, []);
@@ -122,8 +126,8 @@ const matches = (word, keys) => words(word).some((part) => keys.some((key) => st
 
 // The part of a text with most of the words, each once, from the beginning of a word or sentence.
 const excerpt = (section, keys) => {
-  const text = section.text || section.code;
-  const source = section.code && ![...text.matchAll(/[\p{L}\p{N}_-]+/gu)].some(([word]) => matches(word, keys)) ? section.code : text;
+  const inText = [...section.text.matchAll(/[\p{L}\p{N}_-]+/gu)].some(([word]) => matches(word, keys));
+  const source = inText || (section.text && isName(section.anchor)) || !section.code ? section.text : section.code;
   const hits = [...source.matchAll(/[\p{L}\p{N}_]+/gu)].filter(([word]) => matches(word, keys));
   let start = 0;
   let best = 0;

@@ -87,6 +87,9 @@ def search(site):
         ("power curve", "how-to/wind-machines"),
         ("max_step", "how-to/run-a-controller reference/running how-to/operate"),
         ("BoTorch", "tutorials/botorch how-to/other-libraries benchmark-table"),
+        ("hc.Controller", "reference/running"),
+        ("hc.audit.verify(", "reference/running"),
+        ("how do I stop the controller", "how-to/run-a-controller"),
         ("set-point limits", "how-to/run-a-controller tutorials/operate-a-controller how-to/operate"),
     ],
 )
