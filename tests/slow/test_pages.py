@@ -28,6 +28,7 @@ def test_code_blocks_run_alone(page, tmp_path):
         ("tutorials/wind-site", 2),
         ("tutorials/wake-steering", 4),
         ("tutorials/operate-a-controller", 3),
+        ("how-to/run-a-trial", 1),
     ],
 )
 def test_a_page_prints_what_it_shows(name, blocks, tmp_path):
