@@ -465,7 +465,7 @@ def test_what_is_no_table(tmp_path, workbook, monkeypatch):
         ("plant.txt", b"load\n1\n2\n", "only one column"),
         (
             "unit.csv",
-            b"load,setting,kW\n5 %,6,1\n6 %,6,2\n",
+            b"load,setting,kW\n5 %,6,1\n6,6,2\n",
             "line 2: '5 %' .* write 5, and put the unit into the header",
         ),
     ):
@@ -580,10 +580,21 @@ def test_names_of_columns_over_several_lines(tmp_path):
 
 
 def test_preview_of_cells_with_units(tmp_path):
-    rows = "".join(f"{6 + k % 3} °C,{k * 7 % 31}.5 %,{k % 5}\n" for k in range(60))
-    found = preview(plant(tmp_path, f"setting,load,kWh\n{rows}"))
-    told = "is a number with its unit in each cell; put % into the header, or the column is read as names"
-    assert f"load: '0.5 %' {told}" in found.remarks
+    """One letter may be a part of a name, such as the pump 2A; more letters and signs are units."""
+    rows = "".join(f"{6 + k % 3} °C;{k * 7 % 31},5 %;{k % 5}A;{k % 7}\n" for k in range(60))
+    path = plant(tmp_path, f"setting;load (%);pump;outdoor\n{rows}")
+    found = preview(path)
+    told = "is a number with its unit in each cell; put A into the header, or the column is read as names"
+    assert f"pump: '0A' {told}" in found.remarks
+    assert [(each.name, each.kind) for each in found.columns[:2]] == [
+        ("setting [°C]", "numbers"),
+        ("load (%)", "numbers"),
+    ]
+    assert found.columns[1].low == 0.5
+    assert "the cells of 'load (%)' contain their unit, %" in found.notes
+    readings = hc.read_readings(path, action="setting", cost="load", context="outdoor")
+    assert readings.units == {"setting [°C]": "°C", "load (%)": "%"}
+    assert readings.values.tolist() == [6, 7, 8]
 
 
 def test_preview_of_a_column_with_words_among_its_numbers_and_of_a_stuck_sensor(tmp_path):

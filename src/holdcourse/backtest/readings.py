@@ -27,7 +27,15 @@ from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table
-from holdcourse.tables.columns import find_column, has_column, is_named, require_one_header, split_name, with_units
+from holdcourse.tables.columns import (
+    find_column,
+    has_column,
+    is_named,
+    require_one_header,
+    split_name,
+    with_units,
+    with_units_of_cells,
+)
 from holdcourse.tables.numbers import (
     MISSING_WORDS,
     Signs,
@@ -324,6 +332,8 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
     table, told = with_units(table)
     notes += told
     require_one_header(table)
+    table, told = with_units_of_cells(table)
+    notes += told
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes
 

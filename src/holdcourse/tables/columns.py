@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdcourse.errors import InvalidInput
 from holdcourse.tables.cells import Cell, Table
-from holdcourse.tables.numbers import is_missing, is_number
+from holdcourse.tables.numbers import cleaned, is_missing, is_number
 from holdcourse.tables.times import is_clock, is_time
 
 # As they are written; in other letters only where that is no other unit (mW is not MW).
@@ -49,6 +49,8 @@ _SEVERAL = {low for low in _BY_LETTERS if sum(unit.lower() == low for unit in UN
 _SUFFIXES = frozenset(unit for unit in UNITS if len(unit) > 1 and unit not in ("min", "ms", "deg", "rad", "rpm"))
 
 
+_CERTAIN = _SUFFIXES | {"%", "€", "$", "£"}  # behind a number, too, these are nothing but units
+_WITH_UNIT = re.compile(r"([+-]?\d(?:[\d.,' ]*\d)?)\s*([^\d\s]\S*)")
 LONGEST_UNIT = 12  # letters
 AVERAGES = frozenset(("avg", "mean", "smp", "min", "max", "std", "tot"))  # below the names and units, of a logger
 
@@ -168,6 +170,37 @@ def with_units(table: Table) -> tuple[Table, list[str]]:
         notes.append(f"{table.unit} {table.lines[0]} says how the logger averaged")
         table = _without_first_row(table)
     return table, notes
+
+
+def with_units_of_cells(table: Table) -> tuple[Table, list[str]]:
+    """Return a table in which 42.8 % is 42.8 and the unit stands in the name, with notes on such columns.
+
+    Every cell that holds something must have the same unit, and one that is not the number of a thing, as 2A may be.
+    """
+    names, cells, notes = list(table.names), list(table.cells), []
+    for place, column in enumerate(table.cells):
+        found = _in_one_unit(column)
+        header = split_name(names[place]).unit
+        if found is None or (header is not None and header != found[0]):
+            continue
+        unit, cells[place] = found
+        names[place] = names[place] if header else f"{names[place]} [{unit}]"
+        notes.append(f"the cells of {table.names[place]!r} contain their unit, {unit}")
+    return (replace(table, names=names, cells=cells), notes) if notes else (table, [])
+
+
+def _in_one_unit(column: Sequence[Cell]) -> tuple[str, list[Cell]] | None:
+    """Return the unit of all cells, and the cells without it."""
+    unit, bare = None, []
+    for cell in column:
+        match = _WITH_UNIT.fullmatch(cleaned(cell)) if isinstance(cell, str) and not is_missing(cell) else None
+        if match is None and not is_missing(cell):
+            return None
+        if match is not None and (match[2] not in _CERTAIN or unit not in (None, match[2])):
+            return None
+        unit = unit if match is None else match[2]
+        bare.append(cell if match is None else match[1])
+    return None if unit is None else (unit, bare)
 
 
 def _without_first_row(table: Table) -> Table:
