@@ -638,7 +638,7 @@ def test_a_price_of_energy_is_no_cost_and_no_energy(tmp_path):
 def test_preview_of_a_row_for_each_sensor(tmp_path):
     rows = "\n".join(f"2025-06-01T{k:02}:00,{tag},{k}.5" for k in range(24) for tag in ("LOAD", "SP", "KWH"))
     found = preview(plant(tmp_path, f"time,tag,value\n{rows}"))
-    assert found.settings == ()
+    assert (found.settings, found.costs, found.contexts) == ((), (), ())  # no command could use them
     assert any("tag: 3 names, and most times occur that often" in remark for remark in found.remarks)
 
 

@@ -60,7 +60,7 @@ def test_numbers_as_people_write_them(cells, expected):
         ),
         (["1", "Bad", "2", "No Data", "Bad"], "line 3: 'Bad' .*, or name the words: missing='Bad, No Data'$"),
         (["x"] + [f"w{k}" for k in range(9)], "missing='x, w0, w1, w2, w3, w4' and 4 more words$"),
-        (["inf"], "line 2: 'inf' in column 'a' is not a finite number"),
+        (["inf"], "line 2: 'inf' in column 'a' is not a finite number; .* or name the word: missing=inf$"),
         (["1e999"], "not a finite number"),
         (["12,34,567"], "is not a number"),
         (["12 34"], "is not a number"),

@@ -133,6 +133,13 @@ def test_a_file_without_wind_names_some_of_its_columns(tmp_path: Path) -> None:
         load(written(tmp_path, table("time,V_10,V_20,V_30,V_40,V_50,V_60,V_70", "{time}" + 7 * ",5")))
 
 
+def test_components_are_no_speeds(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"Compute the speeds from their components, sqrt.* Name the speeds like ws_100m"
+    ):
+        load(written(tmp_path, table("time,u_100m,v_100m")))
+
+
 def test_other_quantities_are_not_speeds(tmp_path: Path) -> None:
     header = "time,ws_100m,wind_direction_100m,wind_speed_std_100m,ws_10m,wd_10m,temperature_100m,gust_speed_10m"
     data = load(written(tmp_path, table(header, "{time},9,180,1.1,7,181,12.5,11")))

@@ -89,7 +89,7 @@ def test_noise_alone_is_not_useful(problem):
     ("actions", "message"),
     [
         (np.full(50, 3), "only one setting, 10, was ever tried in the 50 rows, so these readings cannot tell"),
-        (np.array([0, 1] * 5), "a model of the plant needs .* rows or more, got 10"),
+        (np.array([0, 1] * 5), "a model of the plant needs .* rows or more, got 10; give a longer period"),
         (np.zeros(0, dtype=int), "no setting was ever tried"),
         (np.array([0, 9] * 20), "belongs to action 9"),
     ],

@@ -214,15 +214,9 @@ def preview(
             f"{sensor.name}: {sensor.distinct} names, and most times occur that often: is there a row for each sensor? "
             "Then give each sensor a column of its own, with a pivot table or with pivot() of pandas"
         )
-    known = [c for c in columns if table.names.count(c.name) == 1]  # what a command can name
+    known = [c for c in columns if sensor is None and table.names.count(c.name) == 1]  # what a command can name
     settings = sorted(
-        (
-            c
-            for c in known
-            if c is not sensor
-            and c.kind in ("numbers", "names")
-            and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)
-        ),
+        (c for c in known if c.kind in ("numbers", "names") and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)),
         key=lambda c: (not _is_called_setting(c.name.lower()), c.changes),
     )
     numbers = [c for c in known if c.kind == "numbers" and c not in settings and not _is_count(c)]

@@ -218,7 +218,8 @@ class Readings:
         return History(actions, self.history.contexts, self.history.measurements)
 
     def __repr__(self) -> str:
-        return f"Readings({self.label!r}, {len(self)} rows, {len(self.values)} settings, context={list(self.context)})"
+        settings = counted(len(self.values), "setting")
+        return f"Readings({self.label!r}, {counted(len(self), 'row')}, {settings}, context={list(self.context)})"
 
 
 def read_readings(

@@ -268,7 +268,7 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
             verb = "may be" if " or " in number and ": " in number else "is"
             remedy = _remedy(number, shown)
             if not remedy and verb == "is":
-                remedy = f"; leave missing values empty, or {_named_as_missing(texts, signs)}"
+                remedy = f"; leave missing values empty, or {_named_as_missing(shown, texts, signs)}"
             raise InvalidInput(
                 f"{table.at(row)}: {shown[:40]!r} in column {table.names[column]!r} {verb} {number}{remedy}"
             )
@@ -276,13 +276,13 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
     return values
 
 
-def _named_as_missing(texts: Sequence[str | None], signs: Signs) -> str:
+def _named_as_missing(shown: str, texts: Sequence[str | None], signs: Signs) -> str:
     """Return the remedy for all words of a column at once, so that a person need not meet them one by one."""
     words = [text for text in dict.fromkeys(texts) if text is not None and signs.number(text) == "not a number"]
-    listed = ", ".join(word[:20] for word in words[:MOST_WORDS])
+    listed = ", ".join(word[:20] for word in words[:MOST_WORDS]) or shown[:20]
     told = repr(listed) if re.search(r"[^\w.+-]", listed) else listed
     more = f" and {counted(len(words) - MOST_WORDS, 'more word')}" if len(words) > MOST_WORDS else ""
-    return f"name the {'word' if len(words) == 1 else 'words'}: missing={told}{more}"
+    return f"name the {'words' if len(words) > 1 else 'word'}: missing={told}{more}"
 
 
 def _remedy(number: str, shown: str) -> str:

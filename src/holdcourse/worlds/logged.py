@@ -145,7 +145,9 @@ class LoggedWorld:
                 "another would have cost. Try at least one other setting for a while, in different conditions"
             )
         if len(readings) < FEWEST_ROWS:
-            raise InvalidInput(f"a model of the plant needs {FEWEST_ROWS} rows or more, got {len(readings)}")
+            raise InvalidInput(
+                f"a model of the plant needs {FEWEST_ROWS} rows or more, got {len(readings)}; give a longer period"
+            )
         if not np.ptp(readings.measurements):
             raise InvalidInput(
                 f"all {len(readings)} readings are {readings.measurements[0]:g}, whatever the setting, so nothing can "

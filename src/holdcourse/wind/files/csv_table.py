@@ -48,6 +48,7 @@ _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day", "hour", "stunde")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights", "höhe", "hoehe", "høyde"))
+_COMPONENT = re.compile(r"[uv]_?(?:wind_?)?\d+(?:_?m)?", re.IGNORECASE)  # u_100m
 _PLACE = re.compile(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:[.,]\d+)?)(?:\s*°?\s*([nsew]|north|south|east|west)\b)?")
 _BRACKET = r"[(\[]([^)\]]*)[)\]]"
 _FEET = ("ft", "feet", "foot")
@@ -143,8 +144,10 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
     ]
     speeds = [column for index, name in enumerate(names) if (column := _speed_column(index, name))]
     if not heights or not speeds:
+        components = {name[0].lower() for name in names if _COMPONENT.fullmatch(name)} == {"u", "v"}
+        remedy = "Compute the speeds from their components, sqrt(u*u + v*v). Name" if components else "Name"
         raise NoWindColumn(
-            f"{label}: no column is a wind speed at a height; the columns are {_listed(names)}. Name the speeds like "
+            f"{label}: no column is a wind speed at a height; the columns are {_listed(names)}. {remedy} the speeds like "
             "ws_100m, with the height in metres, or give rows of time, height, speed"
         )
     if len(heights) > 1 or len(speeds) > 1:
