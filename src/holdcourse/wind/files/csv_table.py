@@ -147,8 +147,8 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
         components = {name[0].lower() for name in names if _COMPONENT.fullmatch(name)} == {"u", "v"}
         remedy = "Compute the speeds from their components, sqrt(u*u + v*v). Name" if components else "Name"
         raise NoWindColumn(
-            f"{label}: no column is a wind speed at a height; the columns are {_listed(names)}. {remedy} the speeds like "
-            "ws_100m, with the height in metres, or give rows of time, height, speed"
+            f"{label}: no column is a wind speed at a height; the columns are {_listed(names)}. {remedy} the speeds "
+            "like ws_100m, with the height in metres, or give rows of time, height, speed"
         )
     if len(heights) > 1 or len(speeds) > 1:
         several = [names[i] for i in heights] if len(heights) > 1 else [names[column.index] for column in speeds]
