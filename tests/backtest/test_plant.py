@@ -14,6 +14,7 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.backtest import plant as plant_backtest
+from holdcourse.backtest import report
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.evidence import Interval, Support
 from holdcourse.backtest.plant import AS_RUN, Line, PlantBacktest, Value, backtest_plant, in_percent
@@ -91,6 +92,14 @@ def test_limits_act_as_in_operation(plant, capsys):
         assert bool(found["limits"]) == (dwell != "1")
     assert "minimum dwell time 12 h" in found["limits"]
     assert moves["12 h"] < moves["1"]
+
+
+@pytest.mark.parametrize(("saved", "numbers"), [([100.0, -80.0], 3), ([100.0, -5.0], 2), ([5.0, -100.0], 2)])
+def test_numbers_of_a_picture_do_not_cover_each_other(saved, numbers):
+    value = SimpleNamespace(total=1.0, total_unit="kWh")
+    found = SimpleNamespace(support=None, judged=True, blocks=np.array([0, 1]), saved_each=np.array(saved), value=value)
+    drawn = report._blocks(found, SimpleNamespace(times=None))  # a backtest with such blocks takes seconds
+    assert drawn.count("<text") == numbers
 
 
 def test_values_of_costs():

@@ -223,7 +223,8 @@ def test_a_check_shows_every_reading_with_its_band_and_what_the_bands_held(tmp_p
     readings = 5.0 + 3.0 * load + actions + 0.2 * rng.normal(size=40)
     readings[7] = 5e5
     check = hc.check_model(hc.Problem([0.0, 0.5, 1.0]), hc.History(actions, load, readings))
-    ax, held = plot_model_check(check).axes
+    ax, held = plot_model_check(check, unit="kWh").axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted, kWh", "measured, kWh")
     lines = lines_of(ax)
     assert len(lines["reading"].get_xdata()) == 39
     assert lines["looks wrong"].get_ydata().tolist() == [5e5]

@@ -29,6 +29,7 @@ RIVALS = {
     BEST_FIXED: "the best fixed setting in hindsight",
 }
 WIDE, HIGH = 1000, 220  # of a picture
+CLEAR = 14  # between the lines of its numbers
 
 
 def write_report(
@@ -156,9 +157,9 @@ def _blocks(found: PlantBacktest, readings: Readings) -> str:
             f"height='{height:.1f}'/>"
         )
     marks = [f"<text x='72' y='{zero + 4:.1f}' text-anchor='end'>0</text>"]
-    if top:
+    if top and zero - 14 > CLEAR:
         marks.append(f"<text x='72' y='18' text-anchor='end'>{amount(top)}</text>")
-    if low:
+    if low and HIGH - 30 - zero > CLEAR:  # else the numbers would cover each other
         marks.append(f"<text x='72' y='{HIGH - 26}' text-anchor='end'>{amount(low)}</text>")
     times = readings.times
     if times is not None:

@@ -226,7 +226,7 @@ def backtest_log(
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         paths = write_report(found, shown, out, checked, more)
-        _draw(check, out)
+        _draw(check, out, problem.cost_unit)
         data["report"] = str(paths[0])
     if as_json:
         typer.echo(json.dumps(data))
@@ -353,12 +353,12 @@ def _each_round(unit: str, step: float | None) -> str:
     return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
 
 
-def _draw(check: ModelCheck, out: Path) -> None:
+def _draw(check: ModelCheck, out: Path, unit: str) -> None:
     """Write the picture of a check, where there is something to draw and something to draw it with."""
     if not check.enough:
         return
     try:
-        save(plot_model_check(check), out, "model-check")
+        save(plot_model_check(check, unit=unit), out, "model-check")
     except MissingExtra as missing:
         typer.echo(f"note: no picture: {missing}", err=True)
 

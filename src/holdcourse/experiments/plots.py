@@ -227,10 +227,15 @@ def plot_probabilities(
     return figure
 
 
-def plot_model_check(check: ModelCheck, *, title: str | None = None) -> Figure:
-    """Draw what was predicted against what was measured, with bands of 95 %, and how much the bands held.
+def plot_model_check(check: ModelCheck, *, title: str | None = None, unit: str = "") -> Figure:
+    """Draw what was predicted against what was measured, with bands of 95 %, and how much the bands contain.
 
     If there are many readings, some hundreds are drawn, evenly over the history; those that look wrong always.
+
+    Parameters
+    ----------
+    unit
+        Unit of the readings, for the axes.
     """
     if not check.enough:
         raise InvalidInput(f"there is nothing to draw: {check.words[0]}")
@@ -252,12 +257,15 @@ def plot_model_check(check: ModelCheck, *, title: str | None = None) -> Figure:
         if ends[0] > 0 and ends[1] > 8 * ends[0]:
             _logarithmic(ax)
         ax.plot(ends, ends, color="#7d7d7d", linewidth=1.2, label="as predicted")
-        ax.set(xlabel="predicted", ylabel="measured", title=title or "predicted from other readings")
+        of = f", {unit}" if unit else ""
+        ax.set(xlabel=f"predicted{of}", ylabel=f"measured{of}", title=title or "predicted from other readings")
         ax.set_xlim(*_around(at[rows]))
         shares = list(check.coverage)
         places = np.arange(len(shares))
         held.bar(places, [100 * check.coverage[share] for share in shares], color=usual, width=0.6)
-        held.hlines([100 * share for share in shares], places - 0.4, places + 0.4, color="#000000", label="should hold")
+        held.hlines(
+            [100 * share for share in shares], places - 0.4, places + 0.4, color="#000000", label="should contain"
+        )
         held.set_xticks(places, [f"{100 * share:.0f} % band" for share in shares])
         held.grid(False, axis="x")
         held.set(ylim=(0, 105), ylabel="% of readings", title="within the bands")
