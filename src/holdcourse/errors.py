@@ -6,7 +6,8 @@
     ├── InvalidInput          (also a ValueError) an argument has the wrong shape, value or type
     │   ├── InvalidMetric     the movement costs are not a metric; `.indices` names the actions
     │   ├── NotComputable     the numbers are well-formed, but cannot be computed with
-    │   └── NoWindColumn      a table of wind has no wind speed: it may be a plant's; in `wind.files.csv_table`
+    │   ├── NoWindColumn      a table of wind has no wind speed: it may be a plant's; in `wind.files.csv_table`
+    │   └── SeveralSheets     an Excel file has several sheets, and none is chosen; in `tables.sources`
     ├── NoActionLeft          the limits leave no action to choose
     ├── Conflict              a repeated ask or tell differs from the first
     ├── DamagedFile           a saved state or record does not contain what was written

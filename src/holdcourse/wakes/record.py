@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput, counted
-from holdcourse.tables.cells import Table
+from holdcourse.tables import cells as tables
 from holdcourse.tables.columns import find_column, has_column, listed, require_one_header, split_name, with_units
 from holdcourse.tables.numbers import Signs, missing_words, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
@@ -395,7 +395,7 @@ def read_record(
     return record
 
 
-def _date_and_clock(table: Table) -> list[int]:
+def _date_and_clock(table: tables.Table) -> list[int]:
     """Return the columns of a date and of a time of day beside it, if there are such."""
     for day, clock in CLOCKS.items():
         if has_column(table, day) and has_column(table, clock):
