@@ -14,6 +14,7 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.backtest.preview import duration, preview
+from holdcourse.cli import data
 from holdcourse.cli.data import kind_of
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 
@@ -658,6 +659,14 @@ def test_a_load_in_kw_is_a_context_where_another_column_is_called_a_cost(tmp_pat
     assert found.contexts == ("Last [kW]",)
     found = preview(plant(tmp_path, "Vorlauf [°C];Last [kW];Menge\n" + rows))
     assert found.costs == ("Last [kW]",)
+
+
+def test_data_info_of_a_plants_table_in_an_archive(tmp_path):
+    path = tmp_path / "plant.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("plant.csv", hourly())
+    with pytest.raises(InvalidInput, match="If this is a plant's table, unpack it and give the file in it"):
+        data.info([str(path)])
 
 
 def test_data_info_tells_wind_from_a_plant(tmp_path):

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ from holdcourse.cli.wording import in_options
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra, counted
 from holdcourse.tables.sources import read_file
 from holdcourse.wind.files.awesio import read_awesio
-from holdcourse.wind.files.csv_table import tidy_columns, wide_columns
+from holdcourse.wind.files.csv_table import NoWindColumn, tidy_columns, wide_columns
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.info import describe, draw, strips
 from holdcourse.wind.files.load import load
@@ -150,18 +151,23 @@ def info(
             f"{files[0]} contains wind, for which {needless[0]} is not used; leave it out, or give --kind readings if "
             "these are a plant's readings"
         )
-    wind = load(
-        files,
-        lat=lat,
-        lon=lon,
-        surface_height=surface_height,
-        units=units,
-        timezone=timezone,
-        time_format=time_format,
-        header_line=header_line,
-        ceiling=ceiling,
-        max_missing=max_missing,
-    )
+    try:
+        wind = load(
+            files,
+            lat=lat,
+            lon=lon,
+            surface_height=surface_height,
+            units=units,
+            timezone=timezone,
+            time_format=time_format,
+            header_line=header_line,
+            ceiling=ceiling,
+            max_missing=max_missing,
+        )
+    except NoWindColumn as error:
+        if kind is None and zipfile.is_zipfile(expand(files)[0]):
+            error.args = (f"{error}. If this is a plant's table, unpack it and give the file in it",)
+        raise
     found = describe(wind, max_gap=max_gap)
     found["notes"] = in_options(found["notes"], typer.main.get_command(app))
     paths: list[Path] = []
