@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -307,3 +308,82 @@ def test_tables_are_shown_in_one_line():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(InvalidInput, match=r"got a 0 1\.0 1 2\.0$"):
         hc.Problem([0.0, 1.0], fixed_cost=pandas.DataFrame({"a": [1.0, 2.0]}))
+
+
+# -- parts that somebody else has written -----------------------------------------------------------------------------
+
+
+class Own:
+    """A rule whose step returns what it is given, and a world of this cost and this measurement."""
+
+    problem = LINE
+
+    def __init__(self, cost=None, measurement=1.0, choice=None):
+        self.cost, self.measurement, self.choice = cost, measurement, choice
+
+    def begin(self, action, seed, round=0):  # noqa: A002
+        return hc.rules.RuleState(action, round, seed, {})
+
+    def step(self, state, view):
+        return self.choice(state) if callable(self.choice) else self.choice
+
+    def describe(self):
+        return {"rule": "Own"}
+
+    def costs(self, round, context):  # noqa: A002
+        return self.cost
+
+    def measure(self, round, context, action, noise):  # noqa: A002
+        return self.measurement
+
+
+def chosen(action, probabilities):
+    return lambda state: hc.rules.Choice(replace(state, action=action, round=state.round + 1), probabilities)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (None, r"step of the rule Own must return a Choice\(state, probabilities\), got None"),
+        (2, r"must return a Choice\(state, probabilities\), got 2"),
+        (chosen(9, np.eye(4)[1]), "must return an action from 0 to 3, a whole number, got 9"),
+        (chosen(1.0, np.eye(4)[1]), "must return an action from 0 to 3, a whole number, got 1.0"),
+        (chosen(1, np.ones(3)), r"must return probabilities of shape \(4,\), got \(3,\)"),
+    ],
+)
+def test_a_rule_that_chooses_nothing_is_named(choice, message):
+    policy = hc.Policy("mine", Own(choice=choice), hc.costs.KnownCosts(LINE), LINE)
+    controller = hc.Controller(policy, start=0.0)
+    with pytest.raises(InvalidInput, match=message):
+        controller.ask(costs=[1.0, 2.0, 3.0, 4.0])
+    assert controller.round == 0
+    with pytest.raises(InvalidInput, match=message):
+        hc.simulate(policy, Own(cost=np.ones(4)), [0.1])
+    allowed = hc.Policy("mine", Own(choice=chosen(np.int64(2), np.eye(4)[2])), hc.costs.KnownCosts(LINE), LINE)
+    assert hc.Controller(allowed, start=0.0).ask(costs=[1.0, 2.0, 3.0, 4.0]).value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("world", "message"),
+    [
+        (Own(cost="abc"), "the world's costs of round 0 must be numbers, .* got 'abc'"),
+        (Own(cost=[[1], [2, 3], 1, 2]), "costs of round 0 must be numbers, all rows of the same length"),
+        (Own(cost=np.ones(4) * 1j), "costs of round 0 must be numbers"),
+        (Own(cost=np.ma.array(np.ones(4), mask=[0, 1, 0, 0])), "the cost nan for action 1 in round 0"),
+        (Own(cost=np.full(4, np.inf)), "forbids every action in round 0"),
+        (Own(cost=np.ones(4), measurement="1.5"), "measure gave '1.5' for action 0 in round 0"),
+        (Own(cost=np.ones(4), measurement=True), "measure gave True for action 0"),
+        (Own(cost=np.ones(4), measurement=np.ones(1)), r"measure gave \[1.0\] for action 0"),
+    ],
+)
+def test_a_world_that_gives_no_numbers_is_named(world, message):
+    with pytest.raises(InvalidInput, match=message):
+        hc.simulate(POLICY, world, [0.1, 0.2])
+
+
+def test_a_record_that_is_taken_for_another_file_is_named(tmp_path):
+    with hc.Controller(POLICY, start=0.0, log=tmp_path / "mill.log") as controller:
+        controller.tell(controller.ask(context=0.5).id, 1.0)
+    for wrong in (hc.load_policy, hc.fleet(POLICY, 2).load):
+        with pytest.raises(InvalidInput, match=r"mill\.log is a record of a controller.*Controller\.resume"):
+            wrong(tmp_path / "mill.log")

@@ -57,6 +57,7 @@ FORMAT = 1
 MANIFEST, STATE = "manifest.json", "state.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states give equal bytes
 BEGINNING = b"PK\x03\x04"  # of a zip; one that stands inside another file is none of ours
+RECORD = b"SQLite format 3"  # how a record begins
 LARGEST = 1_000_000_000  # bytes of an archive; SQLite, where snapshots are kept, takes no larger value
 # What numpy writes before an array of plain numbers. It is read here and not by numpy, which parses it as Python: in
 # Python 3.11 threads that do so at once can fail ("AST constructor recursion depth mismatch"), and servers open many
@@ -92,6 +93,11 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     """State and arrays of an archive; `where` names it in errors."""
+    if content.startswith(RECORD):
+        raise InvalidInput(
+            f"{where} is a record of a controller, or another database, not a saved state or policy; continue a record "
+            "with log=, or with Controller.resume"
+        )
     if not content.startswith(BEGINNING):
         raise _damaged(where, f"it begins with {content[:16]!r}")
     try:

@@ -12,7 +12,8 @@ from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.checks import checked_seed
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice, Greedy, RuleState, TakingTurns, Turn, View, episode_begun, resumed
-from holdcourse.errors import NoActionLeft
+from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.errors import shown as shown_value
 from holdcourse.learning.costs import Estimate, LowestCosts, can
 
 
@@ -50,7 +51,23 @@ class Pilot:
 
     def decide(self, view: View, at: int | None = None) -> Choice:
         """Return the rule's choice; asked again, it chooses the same. With `at`: as if it had been moved there."""
-        return self.rule.step(self.state if at is None else resumed(self.rule, self.state, at), view)
+        choice = self.rule.step(self.state if at is None else resumed(self.rule, self.state, at), view)
+        self._check(choice)
+        return choice
+
+    def _check(self, choice: Any) -> None:
+        """Raise unless a rule, which may be a user's own, gave a choice among these actions."""
+        problem = self.policy.problem
+        if isinstance(choice, Choice) and type(choice.action) is int and 0 <= choice.action < problem.n:
+            if np.shape(choice.probabilities) == (problem.entries,):
+                return
+            given: Any = np.shape(choice.probabilities)
+            wrong = f"probabilities of shape ({problem.entries},)"
+        elif isinstance(choice, Choice):
+            given, wrong = choice.action, f"an action from 0 to {problem.n - 1}, a whole number"
+        else:
+            given, wrong = choice, "a Choice(state, probabilities)"
+        raise InvalidInput(f"step of the rule {type(self.rule).__name__} must return {wrong}, got {shown_value(given)}")
 
     def choose(
         self,

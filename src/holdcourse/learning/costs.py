@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, require_arrays, under
-from holdcourse.checks import flag, is_finite
+from holdcourse.checks import flag, float_array, is_finite
 from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.learning.history import (
@@ -433,8 +433,8 @@ def costs_of_some(model: Any, contexts: ArrayLike, actions: NDArray[np.int64], o
 def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
     """Costs from outside as a vector (n,); those of forbidden actions are +inf."""
     try:
-        costs = sign * np.array(given, dtype=np.float64) + 0.0  # a gain of 0 costs 0, not -0
-    except (TypeError, ValueError):
+        costs = sign * float_array(given, what) + 0.0  # a gain of 0 costs 0, not -0
+    except InvalidInput:
         costs = np.full(n, np.nan)
     if costs.shape != (n,) or not (costs > -np.inf).all():
         raise InvalidInput(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import array_of, checked_seed, is_whole, whole_number
+from holdcourse.checks import array_of, checked_seed, float_array, is_whole, one_number, whole_number
 from holdcourse.deciding import rules
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy, require_policy
@@ -225,7 +225,7 @@ def previous_actions(actions: Indices, starts: Indices, lengths: Indices) -> Ind
 
 def true_costs(world: World, t: int, context: Any) -> Array:
     """True cost of every action in a round, according to the world, checked; shape (n,)."""
-    costs = np.asarray(world.costs(t, context), dtype=np.float64)
+    costs = float_array(world.costs(t, context), f"the world's costs of round {t}", copy=None)
     if costs.shape != (world.problem.n,):
         raise InvalidInput(
             f"the world gave costs of shape {costs.shape} in round {t}, but it has {world.problem.n} actions; give one "
@@ -234,6 +234,8 @@ def true_costs(world: World, t: int, context: Any) -> Array:
     if not (costs > -np.inf).all():  # NaN compares false too
         action = int(np.argmin(costs > -np.inf))
         raise InvalidInput(f"the world gave the cost {costs[action]} for action {action} in round {t}; give a number")
+    if costs.min() == np.inf:
+        raise InvalidInput(f"the world forbids every action in round {t} (cost inf); leave one finite cost")
     return costs
 
 
@@ -241,12 +243,12 @@ def measured(world: World, t: int, context: Any, action: int, noise: float) -> f
     """Measurement of a round, according to the world, checked."""
     told = world.measure(t, context, action, noise)
     try:
-        value = float(told)
-    except (TypeError, ValueError):
+        value = one_number(told, "a measurement")
+    except InvalidInput:
         value = math.nan
     if not math.isfinite(value):
         raise InvalidInput(
-            f"the world's measure gave {told!r} for action {action} in round {t}; return a finite number"
+            f"the world's measure gave {shown(told)} for action {action} in round {t}; return a finite number"
         )
     return value
 
