@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge
+from holdcourse.worlds.logged import LoggedWorld
 
 NAN = float("nan")
 ODD = [
@@ -57,6 +58,13 @@ KERNEL = hc.Kernel(RBF(1.0), RBF(1.0))
 GIVEN = {"kernel": KERNEL, "noise_std": 0.1, "prior_mean": 0.0, "contexts": [0.0, 1.0]}
 POLICY = hc.gp_md(LINE, **GIVEN)
 WORLD = hc.SyntheticWorld.sample(seed=0, grid=3, contexts=4)
+FREE = hc.gp_md(WORLD.problem, kernel=WORLD.kernel, noise_std=WORLD.noise_std, contexts=WORLD.contexts)
+TABLE = {
+    "time": [f"2026-01-01T{hour:02}:00Z" for hour in range(8)],
+    "load": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8],
+    "setting": [0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0],
+    "kwh": [1.0, 2.0, 3.0, 4.0, 2.0, 3.0, 4.0, 5.0],
+}
 RUN = hc.simulate(hc.md_known(WORLD.problem), WORLD, WORLD.contexts)
 MANY = hc.knobs(groups=[("x", "y")], x=hc.knob(range(3), change=1.0), y=hc.knob(range(3), change=1.0))
 PAST = hc.History([0, 1, 2, 3, 0, 1], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
@@ -190,6 +198,19 @@ CALLS = {
     "theorem_quantities": (hc.theorem_quantities, {"run": RUN, "norm_bound": 1.0, "delta": 0.05}),
     "check_model": (hc.check_model, {"problem": LINE, "history": PAST, "folds": 3, "noise_std": 0.1}),
     "check_tree": (hc.testing.check_tree, {"tree": TREE, "problem": LINE}),
+    "read_readings": (
+        hc.read_readings,
+        {"source": TABLE, "action": "setting", "cost": "kwh", "context": "load", "time": "time"}
+        | {"bins": None, "named": False, "decimal": None, "thousands": None, "timezone": None, "missing": None}
+        | {"duplicates": "refuse", "header_line": None},
+    ),
+    "Readings.about": (hc.read_readings(TABLE, action="setting", cost="kwh", context="load").about, {"problem": LINE}),
+    "LoggedWorld": (LoggedWorld.check, {"problem": LINE, "readings": PAST, "rho": 1.0}),
+    "plan_trial": (
+        hc.plan_trial,
+        {"policy": FREE, "baseline": hc.stationary(WORLD.problem), "world": WORLD, "contexts": WORLD.contexts}
+        | {"gain": 5.0, "hours": 1.0, "blocks": [4], "noise": 0.1, "start": 0},
+    ),
     "replay": (hc.replay, {"path": "no.log", "maker": "gp-md"}),
     "verify": (hc.audit.verify, {"path": "no.log"}),
     "connect": (hc.connect, {"url": "http://127.0.0.1:9", "token": None, "patience": 1.0, "timeout": 1.0}),
@@ -308,6 +329,15 @@ def test_tables_are_shown_in_one_line():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(InvalidInput, match=r"got a 0 1\.0 1 2\.0$"):
         hc.Problem([0.0, 1.0], fixed_cost=pandas.DataFrame({"a": [1.0, 2.0]}))
+
+
+def test_a_plan_is_refused_before_anything_runs():
+    def never(*given):
+        raise AssertionError("it ran")
+
+    for options in ({"gain": -1.0}, {"hours": 0.0}, {"blocks": []}, {"blocks": "4"}, {"rehearsals": -1}):
+        with pytest.raises(InvalidInput, match=f"{next(iter(options))} "):
+            hc.plan_trial(FREE, hc.stationary(WORLD.problem), WORLD, WORLD.contexts, progress=never, **options)
 
 
 # -- parts that somebody else has written -----------------------------------------------------------------------------

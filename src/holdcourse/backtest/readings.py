@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -18,12 +18,12 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import whole_number
+from holdcourse.checks import flag, whole_number
 from holdcourse.errors import InvalidInput, counted, how_often, shown
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.prices import Prices
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 from holdcourse.movement.settings import TOLERANCE, index_of
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table
@@ -209,6 +209,7 @@ class Readings:
 
     def about(self, problem: Problem) -> History:
         """Return the rows in the actions of a problem, which may have more settings than ran, and in another order."""
+        check_problem(problem)
         values = self.values if isinstance(self.values, list) else self.values.tolist()
         try:
             places = [index_of(problem, value, "setting") for value in values]
@@ -289,6 +290,19 @@ def read_readings(
     ("1 of 4 rows was left out: 'load' is missing in 1",)
     """
     _check_given(action=action, cost=cost, context=context, bins=bins, header_line=header_line)
+    named = flag(named, "named")
+    for name, given in (
+        ("decimal", decimal),
+        ("thousands", thousands),
+        ("timezone", timezone),
+        ("time_format", time_format),
+    ):
+        if given is not None and not isinstance(given, str):
+            raise InvalidInput(f"{name} must be text, got {shown(given)}")
+    if time is not None and not (isinstance(time, str) or (_is_list(time) and len(time))):
+        raise InvalidInput(f"time must be the name of a column, or a list of names, got {shown(time)}")
+    if missing is not None and not isinstance(missing, Iterable):
+        raise InvalidInput(f"missing must be text, or a list of texts, got {shown(missing)}")
     table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
     words, numbers = missing_words(missing)
     reader = _Reader(table, words, numbers, Signs(decimal, thousands), "none" not in words, notes)
@@ -301,9 +315,7 @@ def _check_given(**given: Any) -> None:
         if not isinstance(given[name], str):
             raise InvalidInput(f"{name} must be the name of a column, got {shown(given[name])}")
     context = given["context"]
-    if not isinstance(context, str) and not (
-        isinstance(context, Sequence) and all(isinstance(text, str) for text in context)
-    ):
+    if not isinstance(context, str) and not _is_list(context):
         raise InvalidInput(f"context must be the names of columns, such as ['load', 'outdoor'], got {shown(context)}")
     if given["bins"] is not None:
         whole_number(given["bins"], "bins=", 2)
@@ -343,6 +355,11 @@ def usual_step(seconds: Array) -> float:
     """Return the usual distance between times in order, which need not be seconds; 0 where there is none."""
     steps = np.diff(np.unique(seconds))
     return float(np.median(steps)) if len(steps) else 0.0
+
+
+def _is_list(given: Any) -> bool:
+    """Whether it is a list of texts."""
+    return isinstance(given, Sequence) and all(isinstance(text, str) for text in given)
 
 
 def _texts(given: str | Sequence[str]) -> list[str]:

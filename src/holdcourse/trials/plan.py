@@ -19,7 +19,7 @@ and by how much a single trial may be off all the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -27,8 +27,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
-from holdcourse.deciding.policy import Policy
+from holdcourse.checks import array_of, checked_seed, float_array, is_finite, require_finite, whole_number
+from holdcourse.deciding.policy import Policy, require_policy
 from holdcourse.deciding.trial import BASELINE, POLICY, trial
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.history import check_contexts
@@ -445,6 +445,11 @@ def plan_trial(
     >>> plan.best.weeks(5) > plan.best.weeks(10)
     True
     """
+    for name, given in (("policy", policy), ("baseline", baseline)):
+        require_policy(given, name)
+    check_terms(gain, hours)  # before both arms are run, which takes a while
+    _lengths(blocks)
+    rehearsals = whole_number(rehearsals, "rehearsals", 0)
     rows = _contexts(world, contexts)
     paths = run_both(policy, baseline, world, rows, start=start, noise=noise, seed=seed, progress=progress)
     return plan_of(
@@ -479,10 +484,8 @@ def plan_of(
     """
     check_terms(gain, hours)
     most = paths.rounds // (2 * FEWEST_PAIRS)
-    wanted = LENGTHS if blocks is None else sorted({whole_number(block, "blocks", 1) for block in blocks})
+    wanted = _lengths(blocks)
     lengths = [block for block in wanted if block <= most]
-    if not wanted:
-        raise InvalidInput("blocks is empty; give at least one length in rounds, such as blocks=[4, 8]")
     if not lengths:
         raise InvalidInput(
             f"a plan needs {FEWEST_PAIRS} pairs of blocks or more, which with blocks of {counted(wanted[0], 'round')} "
@@ -511,11 +514,23 @@ def plan_of(
     return _rehearsed(plan, paths, rehearse, rehearsals, seed, progress)
 
 
+def _lengths(blocks: Sequence[int] | None) -> Sequence[int]:
+    """The lengths of blocks that are compared, in rounds, ascending."""
+    if blocks is None:
+        return LENGTHS
+    if not isinstance(blocks, Iterable) or isinstance(blocks, str):
+        raise InvalidInput(f"blocks must be a list of lengths in rounds, such as [4, 8], got {shown(blocks)}")
+    wanted = sorted({whole_number(block, "blocks", 1) for block in blocks})
+    if not wanted:
+        raise InvalidInput("blocks is empty; give at least one length in rounds, such as blocks=[4, 8]")
+    return wanted
+
+
 def check_terms(gain: float | None, hours: float | None) -> None:
     """Raise where a plan could not be made for such a gain in %, or such rounds."""
-    if hours is not None and not (hours > 0 and math.isfinite(hours)):
+    if hours is not None and not (is_finite(hours) and hours > 0):
         raise InvalidInput(f"hours must be above 0, got {shown(hours)}")
-    if gain is not None and not (gain > 0 and math.isfinite(gain)):
+    if gain is not None and not (is_finite(gain) and gain > 0):
         raise InvalidInput(f"gain must be above 0, in % of the baseline's bill, got {shown(gain)}")
 
 
@@ -664,8 +679,8 @@ def _noise(world: World, rounds: int, given: float | ArrayLike | None, seed: int
         expected = np.array([world.costs(t, context) for t, context in enumerate(readings.contexts)])
         return np.asarray(world.rho * readings.measurements - expected[np.arange(rounds), readings.actions])
     level = getattr(world, "noise_std", 0.0) if given is None else given
-    if np.ndim(level) == 0:
-        if not (float(level) >= 0 and math.isfinite(float(level))):  # type: ignore[arg-type]
+    if array_of(level, "noise").ndim == 0:
+        if not (is_finite(level) and float(level) >= 0):  # type: ignore[arg-type]
             raise InvalidInput(f"noise must be 0 or more, got {shown(level)}")
         return float(level) * np.array([measurement_noise(seed, t) for t in range(rounds)])  # type: ignore[arg-type]
     column = float_array(level, "noise")

@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, counted, shown
 from holdcourse.learning.fitting.search import Fit, FitWarning, fit_kernel
 from holdcourse.learning.history import History, check_context
 from holdcourse.learning.posteriors import posterior
 from holdcourse.learning.posteriors.protocol import Posterior
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -134,8 +135,11 @@ class LoggedWorld:
     @staticmethod
     def check(problem: Problem, readings: History, rho: float = 1.0) -> None:
         """Raise where readings cannot support the question: only one action was tried, too few, or all are alike."""
+        check_problem(problem)
+        if not isinstance(readings, History):
+            raise InvalidInput(f"readings must be a History, such as hc.History(...), got {shown(readings)}")
         readings.check(problem, None)
-        if not rho > 0:
+        if not (is_finite(rho) and rho > 0):
             raise InvalidInput(f"rho must be positive, got {shown(rho)}")
         tried = np.unique(readings.actions)
         if len(tried) < 2:
