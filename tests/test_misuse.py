@@ -340,6 +340,27 @@ def test_a_plan_is_refused_before_anything_runs():
             hc.plan_trial(FREE, hc.stationary(WORLD.problem), WORLD, WORLD.contexts, progress=never, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"problem": None}, "problem must be a Problem"),
+        ({"readings": None}, "readings must come from hc.read_readings"),
+        ({"policies": "planner"}, "policies must be a list of names, .* got 'planner'"),
+        ({"policies": [POLICY]}, "policies must be a list of names"),
+        ({"context_names": "load"}, "context_names must be a list of names"),
+        ({"step_hours": -1}, "step_hours must be above 0, .* got -1"),
+        ({"step_hours": NAN}, "step_hours must be above 0, .* got nan"),
+        ({"price": "0.3"}, "price must be 0 or more, .* got '0.3'"),
+        ({"price": NAN}, "price must be 0 or more, .* got nan"),
+        ({"currency": 3}, "currency must be text"),
+        ({"rho": np.inf}, "rho must be positive, got inf"),
+    ],
+)
+def test_a_backtest_with_terms_that_mean_nothing_is_refused(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        hc.backtest_plant(**{"problem": LINE, "readings": PAST, **options})
+
+
 # -- parts that somebody else has written -----------------------------------------------------------------------------
 
 

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from holdcourse.backtest.evidence import Interval, Judge, Support, blocks_of, supported
 from holdcourse.backtest.readings import Readings
 from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
+from holdcourse.checks import is_finite
 from holdcourse.deciding.named_policies import make_policy
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.registry import label_of
 from holdcourse.deciding.rules import Stay
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, shown
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors.readings import absurd
 from holdcourse.movement.offline import best_fixed, optimal_path
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, check_problem
 from holdcourse.running.controller import Controller
 from holdcourse.running.limits import Limits
 from holdcourse.units import beside, quantity, rate
@@ -284,6 +285,12 @@ class PlantBacktest:
         }
 
 
+def _require_names(given: Any, what: str, example: str) -> None:
+    """Raise unless it is a list of texts."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise InvalidInput(f"{what} must be a list of names, such as {example}, got {shown(given)}")
+
+
 def backtest_plant(
     problem: Problem,
     readings: Readings | History,
@@ -353,6 +360,21 @@ def backtest_plant(
     >>> hc.plant_policy(found).name  # to be saved, or run by a `Controller`
     'Planner'
     """
+    check_problem(problem)
+    if not isinstance(readings, Readings | History):
+        raise InvalidInput(f"readings must come from hc.read_readings, or be a History, got {shown(readings)}")
+    _require_names(policies, "policies", "['recommended', 'stationary']")
+    if context_names is not None:
+        _require_names(context_names, "context_names", "['load']")
+    if step_hours is not None and not (is_finite(step_hours) and step_hours > 0):
+        raise InvalidInput(
+            f"step_hours must be above 0, the hours from one reading to the next, got {shown(step_hours)}"
+        )
+    if price is not None and not (is_finite(price) and price >= 0):
+        raise InvalidInput(f"price must be 0 or more, for one unit of the cost, got {shown(price)}")
+    if not isinstance(currency, str):
+        raise InvalidInput(f"currency must be text, such as 'EUR', got {shown(currency)}")
+    step_hours = None if step_hours is None else float(step_hours)
     table = readings if isinstance(readings, Readings) else None
     if isinstance(readings, Readings):
         context_names = readings.context if context_names is None else context_names
