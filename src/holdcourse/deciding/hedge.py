@@ -78,7 +78,8 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
         The experts, all on the same problem, and all for costs or all for gains (``maximise=True``). The first one is
         followed at the beginning, and its model judges all of them, so put the most promising policy first.
     patience
-        Weight of the star's edges in units of the largest movement cost, at least 1/2. An expert that is ahead of the
+        Price of changing experts, at least 1/2: the weight of an edge of the tree over the experts, in units of the
+        largest movement cost. An expert that is ahead of the
         followed one by about this much is more likely to be followed; larger values change experts more rarely, and
         are better the more often the first expert is the best one (see docs/beyond.md).
 

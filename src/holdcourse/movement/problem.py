@@ -207,7 +207,7 @@ class Problem:
 
     @cached_property
     def points(self) -> Points | None:
-        """The actions as points, by which moves are priced without a matrix; None if the metric is no named one."""
+        """The actions as points, by which moves are priced without a matrix; None if the metric is not a named one."""
         if not self.has_named_metric:
             return None
         if self.metric_name == KNOBS:

@@ -123,7 +123,8 @@ def knob_planner(
 ) -> Policy:
     """Plan many knobs, group by group, on a cost that is learned as a sum over the groups.
 
-    It gives up what no sum can say: see `knobs`. There is no promise against staying as `recommended` keeps one.
+    It ignores effects that knobs of different groups have only together: see `knobs`. Unlike `recommended`, it makes no
+    promise against staying.
 
     Parameters
     ----------
@@ -135,14 +136,14 @@ def knob_planner(
     context_scale, period, discount, forecasts
         As in `planner`; a `period` is for the plan, and what is learned takes contexts as they are.
     noise_std, prior_mean, spread
-        Deviation of a measurement, expected cost, and by how much the settings of one group differ; what is not given
-        is fitted.
+        Standard deviation of a measurement, expected cost, and standard deviation of the cost over the settings of one
+        group; what is not given is fitted.
     width
-        Width of the bounds, in standard deviations: how hopeful it is where it is uncertain.
+        Width of the bounds, in standard deviations; a wider bound tries more.
     max_step
         Longest single move of some knobs, by name.
     maximise
-        Measurements are gains, not costs.
+        Whether measurements are gains instead of costs.
 
     Examples
     --------
