@@ -270,12 +270,14 @@ def test_what_is_masked_is_missing():
 
 def test_a_state_of_another_shape_is_refused():
     """The compiled kernel would read beyond its end."""
+    for call in (hc.mirror.leaf_probabilities, hc.mirror.vertex_probabilities):
+        with pytest.raises(InvalidInput, match=r"the state must have shape .* mirror\.start"):
+            call(TREE, BEFORE[:2])
     for wrong in (BEFORE[:2], np.full(len(BEFORE), 0.5), np.where(BEFORE > 0, NAN, BEFORE), -BEFORE):
-        for call in (hc.mirror.leaf_probabilities, hc.mirror.vertex_probabilities):
-            with pytest.raises(InvalidInput, match=r"the state must .* mirror\.start"):
-                call(TREE, wrong)
-        with pytest.raises(InvalidInput, match=r"the state must"):
+        with pytest.raises(InvalidInput, match=r"the state must .* mirror\.start"):
             hc.mirror.descend(TREE, wrong, COSTS[0])
+        with pytest.raises(InvalidInput, match=r"the state must .* mirror\.start"):
+            hc.mirror.step(TREE, wrong, 0, COSTS[0], 0.5)
     assert hc.mirror.leaf_probabilities(TREE, BEFORE.tolist()).tolist() == P.tolist()
     with pytest.raises(InvalidInput, match="the state must have shape"):
         hc.coupling.sample_from_states(TREE, BEFORE, BEFORE[:2], 0, 0.5)

@@ -21,6 +21,7 @@ PLAIN_NUMBERS, ROWS = frozenset({float, int}), frozenset({list, tuple})
 NO_NUMBERS = (str, bytes, bytearray, memoryview, bool)  # although `float` and numpy take them for some
 NO_NUMBER_KINDS = frozenset("bSUTMmc")  # of numpy's: truth, text, times and durations, in whatever unit, complex ones
 NO_FLOATS = frozenset("Mmc")  # those that numpy would turn into floats nevertheless
+FLOAT = np.dtype(np.float64)
 MASKED = ("MaskedArray", "MaskedConstant")
 CONVERT = "text, dates, True and False are not numbers; convert them where you know what they mean"
 
@@ -139,6 +140,8 @@ def float_array(values: Any, what: str, *, copy: bool | None = True) -> Array:
 
     With ``copy=None`` the values themselves, if they are such an array.
     """
+    if copy is None and type(values) is np.ndarray and values.dtype is FLOAT and values.flags.c_contiguous:
+        return values  # as in every round
     if getattr(getattr(values, "dtype", None), "kind", "") in NO_FLOATS:
         raise InvalidInput(f"{what} must be numbers, got {shown(values)}; {CONVERT}")
     try:

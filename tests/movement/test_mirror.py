@@ -61,6 +61,19 @@ def test_start_is_certain_at_the_action_and_even_elsewhere():
 
 
 @pytest.mark.kernel
+def test_a_state_is_probabilities_below_every_vertex():
+    tree = some_tree(12)
+    random = np.random.default_rng(6)
+    for k in range(40):
+        q = random_state(tree, k)
+        if k % 2:
+            q[random.integers(len(q) - 1)] += random.choice([-2.0, -1e-6, 1e-12, 1e-6, np.nan, np.inf])
+        below = [q[tree.parent == u] for u in range(tree.n, tree.root + 1)]
+        expected = all((kin >= 0.0).all() and abs(kin.sum() - 1.0) <= 1e-9 for kin in below)
+        assert kernels.is_state(q, tree.first_child, tree.children, 1e-9) == expected
+
+
+@pytest.mark.kernel
 def test_constant_costs_change_nothing():
     tree = some_tree(20)
     q = random_state(tree, 3)

@@ -16,11 +16,23 @@ FLEET = {name: value for name, value in QUICK.items() if name != "id"} | {"id": 
 GROUPS = (np.arange(COUNT) % 2 == 0, np.arange(COUNT) % 2 == 1)  # one for each client
 
 
+def the_policy():
+    """The one that the members run."""
+    problem = hc.Problem(QUICK["actions"], scale=QUICK["scale"])
+    return hc.gp_md(problem, kernel=KERNEL, noise_std=0.1, context_bounds=[[0.0, 1.0]])
+
+
+def compile_kernels():
+    """Have the kernels of a fleet on the disk: a server that lives for half a second would compile them in vain."""
+    members = hc.fleet(the_policy(), COUNT)
+    for _ in range(2):
+        members.ask(contexts=0.5)
+        members.tell(np.zeros(COUNT))
+
+
 def undisturbed(rounds):
     """Actions of every member in all its rounds, of single controllers that nobody disturbed; (COUNT, rounds)."""
-    problem = hc.Problem(QUICK["actions"], scale=QUICK["scale"])
-    policy = hc.gp_md(problem, kernel=KERNEL, noise_std=0.1, context_bounds=[[0.0, 1.0]])
-    found = np.empty((COUNT, rounds), dtype=int)
+    policy, found = the_policy(), np.empty((COUNT, rounds), dtype=int)
     for k in range(COUNT):
         controller = hc.Controller(policy, seed=3 + k)
         for t in range(rounds):
@@ -67,6 +79,7 @@ def killed_in_mid_traffic(folder, kills, least, longest_life, seed):
 
     Returns how many rounds they ran, each at least so many.
     """
+    compile_kernels()
     chance, ended = random.Random(seed), threading.Event()
     server = Process(folder)
     try:

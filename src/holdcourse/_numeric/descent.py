@@ -42,6 +42,25 @@ MAX_STEPS = 100  # Newton needs 3 to 10; this only bounds the loop
 
 
 @njit(cache=True, error_model="numpy")
+def is_state(
+    q: Array,  # (vertices,)
+    first: Ints,  # (internal + 1,)
+    children: Ints,  # (slots,)
+    tolerance: float,
+) -> bool:
+    """Whether the children of every vertex have probabilities of 0 or more that sum to 1."""
+    for u in range(first.size - 1):
+        total = 0.0
+        for i in range(first[u], first[u + 1]):
+            if not q[children[i]] >= 0.0:  # NaN is not, either
+                return False
+            total += q[children[i]]
+        if not abs(total - 1.0) <= tolerance:
+            return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
 def step(
     q: Array,  # (vertices,)
     costs: Array,  # (n,)

@@ -148,17 +148,17 @@ def step(
 
 def vertex_probabilities(tree: Tree, q: Array) -> Array:
     """Return the probability that the action is below each vertex, shape (vertices,), of a `tree` and its state `q`."""
-    z: Array = descent.vertex_probabilities(checked_state(tree, q), tree.parent)
+    z: Array = descent.vertex_probabilities(state_array(tree, q), tree.parent)
     return z
 
 
 def leaf_probabilities(tree: Tree, q: Array) -> Array:
     """Return the probability of each action, shape (n,), of a `tree` and its state `q`, shape (vertices,)."""
-    return _leaf_probabilities(tree, checked_state(tree, q))
+    return _leaf_probabilities(tree, state_array(tree, q))
 
 
 def state_array(tree: Tree, q: ArrayLike) -> Array:
-    """A state as floats, shape (vertices,); what they are is not looked at, which takes long for very many actions."""
+    """A state as floats, shape (vertices,); what they are is not looked at."""
     if not isinstance(tree, Tree):
         check_tree(tree)
     state = float_array(q, "the state", copy=None)
@@ -170,12 +170,12 @@ def state_array(tree: Tree, q: ArrayLike) -> Array:
 
 
 def checked_state(tree: Tree, q: ArrayLike) -> Array:
-    """A state as floats, shape (vertices,); raises unless the children of each vertex share its probability."""
+    """A state as floats, shape (vertices,); raises unless the children of each vertex share its probability.
+
+    That is not looked at where it would take a good part of a round: for more than `LARGE` actions.
+    """
     state = state_array(tree, q)
-    if tree.n > 1 and not (
-        state.min() >= 0.0
-        and np.abs(np.add.reduceat(state[tree.children], tree.first_child[:-1]) - 1.0).max() <= SUM_TOLERANCE
-    ):
+    if tree.n <= LARGE and not descent.is_state(state, tree.first_child, tree.children, SUM_TOLERANCE):
         raise InvalidInput(
             "the state must give the children of every vertex probabilities of 0 or more that sum to 1, but does not; "
             "take it from mirror.start or mirror.descend, for this tree"

@@ -498,7 +498,7 @@ async def _file(request: Request, limit: int) -> bytes:
     content = await _content(request, limit)
     if not content:
         raise HttpRefusal(
-            422, "invalid", "the body is empty; send the content of the file, as curl does with --data-binary @FILE"
+            422, "invalid", "the body is empty; send the content of the file as the body"
         )
     return content
 
