@@ -497,9 +497,7 @@ async def _file(request: Request, limit: int) -> bytes:
     """Read a body that is a file."""
     content = await _content(request, limit)
     if not content:
-        raise HttpRefusal(
-            422, "invalid", "the body is empty; send the content of the file as the body"
-        )
+        raise HttpRefusal(422, "invalid", "the body is empty; send the content of the file as the body")
     return content
 
 
