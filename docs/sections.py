@@ -31,6 +31,8 @@ def words(node: nodes.Node) -> str:
     """Return what a reader sees of a paragraph, on one line; a formula without the marks of its source."""
     if isinstance(node, nodes.math):
         return re.sub(r"[\\{}]", "", node.astext())
+    if isinstance(node, nodes.raw):  # marks of HTML in a line; what stands on each side of a break is read as two parts
+        return ": " if node.astext() == "<br>" else ""
     if isinstance(node, addnodes.pending_xref_condition) and node["condition"] != "resolved":
         return ""  # the long form of a name that is shown in its short form
     parts = [words(child) for child in node.children] if node.children else [node.astext()]

@@ -104,6 +104,12 @@ def test_its_words_are_no_burden(site):
     assert not (site / "searchindex.js").exists()
 
 
+def test_its_words_are_those_that_a_reader_sees(site):
+    found = (site / "_static" / "sections.js").read_text(encoding="utf-8")
+    assert "<span" not in found
+    assert "<br" not in found
+
+
 def test_every_result_leads_to_a_place_that_is_there(site, search):
     for query in ("limits", "price", "holdcourse"):
         for address, _, others in search(query):
