@@ -183,6 +183,8 @@ def test_the_first_context_has_a_number_for_each_name(client, name):
     assert client.do(name, "ask", context=[0.7, 21.5])["round"] == 0
     client.create(id=f"{name}-fixed", policy="fixed-at", options={"setting": 1.0}, context_names=["load"])
     assert client.do(f"{name}-fixed", "ask")["round"] == 0  # it needs none
+    client.create(id=f"{name}-unnamed", context_names=[])
+    assert client.do(f"{name}-unnamed", "ask", context=0.5)["round"] == 0  # an empty list names nothing
     message = client.create(id=f"{name}-past", status=422, history_index=[[0, 0.7, 1.0]], **named)["message"]
     assert message.startswith("a context in the history has 1 number, but context_names has 2 names (load, outdoor);")
 

@@ -157,7 +157,7 @@ def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[
 def check_count(policy: str, names: Sequence[str] | None, context: Any, what: str) -> None:
     """Raise if a context has more or fewer numbers than names; only a policy that learns nothing can do without any."""
     count = 0 if context is None else len(context) if isinstance(context, list | tuple) else 1
-    if names is None or count == len(names):
+    if not names or count == len(names):
         return
     if count or registry.entry_of(policy).shown != "nothing":
         raise InvalidInput(
