@@ -7,9 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from contextlib import closing
 
 import pytest
 from service.running import Client, served, wait_for
+
+from holdcourse.service.core import configuration, controllers
+from holdcourse.service.core.data_folder import DataFolder
 
 GONE = "somebody deleted"
 
@@ -77,6 +82,84 @@ def test_of_two_epochs_the_newest_may_not_be_missing_when_they_are_verified(tmp_
         found = client.see("a", "verify")
         assert not found["ok"]
         assert "epoch-0002.db of a is missing" in found["message"]
+
+
+def test_no_epoch_begins_where_the_records_are_gone(tmp_path, monkeypatch):
+    """It would be numbered as the first, and take the place of the record that somebody brings back."""
+    monkeypatch.setattr(controllers, "WATCH_EVERY_S", 60.0)
+    data = tmp_path / "data"
+    records = data / "controllers" / "a"
+    with served(data) as url, Client(url) as client:
+        client.create(id="a")
+        client.round("a", 0.5, 1.0)
+        for file in records.glob("epoch-*"):
+            file.unlink()
+        error = client.change("a", status=503, limits={"min_dwell": 2})
+        assert "deleted, moved or replaced while in use" in error["message"]
+        assert [file.name for file in records.iterdir()] == ["newest"]
+        assert summary(client, "a")["status"] == "broken"
+
+
+def test_records_that_go_while_an_epoch_is_fitted_are_noticed_before_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(controllers, "WATCH_EVERY_S", 60.0)
+    data = tmp_path / "data"
+    records = data / "controllers" / "a"
+    fitted = configuration.policy_of
+
+    def taken_away(*given):
+        found = fitted(*given)
+        for file in records.glob("epoch-*"):
+            file.unlink()
+        return found
+
+    with served(data) as url, Client(url) as client:
+        client.create(id="a")
+        client.round("a", 0.5, 1.0)
+        monkeypatch.setattr(configuration, "policy_of", taken_away)
+        error = client.change("a", status=503, limits={"min_dwell": 2})
+        assert "deleted, moved or replaced while in use" in error["message"]
+        assert [file.name for file in records.iterdir()] == ["newest"]
+
+
+def test_records_that_are_gone_are_neither_backed_up_nor_called_without_a_trial(tmp_path):
+    data = tmp_path / "data"
+    with served(data) as url, Client(url) as client:
+        client.create(id="a")
+        client.change("a", limits={"min_dwell": 2})
+        assert client.get("/controllers/a/backup").status_code == 200
+        (data / "controllers" / "a" / "epoch-0002.db").unlink()
+        for what in ("backup", "trial"):  # from the copy, a service would go on in the older epoch
+            assert "epoch-0002.db of a is missing" in client.see("a", what, status=503)["message"]
+
+
+def test_a_record_that_the_system_cannot_look_for_is_not_taken_away(tmp_path):
+    with closing(DataFolder(tmp_path / "data")) as folder:
+        assert not folder.is_there("a", 1)
+        assert folder.is_there("a" * 300, 1)  # an error of the system: no name is as long
+
+
+def test_a_disk_that_hangs_holds_up_nobody_who_needs_no_disk(tmp_path, monkeypatch):
+    data, asked, answers = tmp_path / "data", threading.Event(), threading.Event()
+    there = DataFolder.is_there
+
+    def hangs(*given):
+        asked.set()
+        answers.wait(30)
+        return there(*given)
+
+    with served(data) as url, Client(url) as client:
+        client.create(id="a")
+        client.create(id="b")
+        with monkeypatch.context() as patched:
+            patched.setattr(DataFolder, "is_there", hangs)
+            assert asked.wait(30)
+            try:
+                assert client.get("/healthz", timeout=10.0).status_code == 200
+            finally:
+                answers.set()
+        shutil.rmtree(data / "controllers" / "a")  # and the watch goes on
+        wait_for(lambda: summary(client, "a")["status"] == "broken", "the service to notice")
+        assert client.round("b", 0.5, 1.0)
 
 
 def test_the_log_of_the_service_says_when(tmp_path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -158,6 +158,7 @@ class Controllers:
         for name in there:
             self.open_here(name)
         self._spawn(self._watch())
+        self._spawn(self._watch_files())
         if self.store.leases is not None:
             from holdcourse.service.core.leases import Sharing
 
@@ -484,15 +485,29 @@ class Controllers:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             for name, slot in list(self.slots.items()):
-                if slot.hosted is not None and slot.broken is None and not self.store.is_there(name, slot.hosted.epoch):
-                    self._spawn(self._look_for_files(name))
                 is_watched = slot.watching is not None and not slot.watching.done()
                 if slot.hosted is not None and slot.hosted.view.has_unreported and not is_watched:
                     slot.watching = asyncio.create_task(self._report(name))  # one that is slow delays no other
 
-    async def _look_for_files(self, name: str) -> None:
-        with suppress(HoldcourseError):  # the log has said it
+    async def _watch_files(self) -> None:
+        """Notice records that somebody takes away, also while nobody asks."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            here = [slot.hosted for slot in self.slots.values() if slot.hosted is not None and slot.broken is None]
+            gone = await run_sync(self._gone, here)  # a disk on the network may hang
+            await asyncio.gather(*(self._check_files(name) for name in gone if not self.is_busy(name)))
+
+    def _gone(self, hosted: Sequence[Hosted]) -> list[str]:
+        """List the controllers whose records are not where they were."""
+        return [each.id for each in hosted if not self.store.is_there(each.id, each.epoch)]
+
+    async def _check_files(self, name: str) -> None:
+        try:
             await self.do(name, lambda hosted: hosted.check_files(), SERVICE)
+        except HoldcourseError:
+            return  # the log has said it
+        except Exception:
+            logger.exception("cannot look for the record of %s", name)
 
     async def _report(self, name: str) -> None:
         try:

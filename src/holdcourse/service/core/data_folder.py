@@ -125,7 +125,11 @@ class DataFolder:
 
     def is_there(self, controller: str, epoch: int) -> bool:
         """Return whether the record of an epoch has not been taken away, as far as its name tells."""
-        return (self.folder(controller) / epoch_name(epoch)).exists()
+        try:
+            os.stat(self.folder(controller) / epoch_name(epoch))
+        except OSError as error:  # other faults may pass
+            return not isinstance(error, FileNotFoundError | NotADirectoryError)
+        return True
 
     def check_newest(self, controller: str) -> None:
         """Raise where the newest record is missing: going on from an older one would begin its epoch a second time."""

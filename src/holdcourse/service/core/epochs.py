@@ -143,6 +143,7 @@ def begin_next(
     )
     forebears = None if controller.allowed.all() else nearest_actions(new, old)
     origin = controller.origin_of_next(places, forebears, start)
+    controller.log.check_writable()  # fitting may have taken long
     _write(store, settings, policy, [note, *notes], origin, start)
 
 

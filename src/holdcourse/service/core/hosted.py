@@ -220,12 +220,14 @@ class Hosted:
             words = f"{gone} archived, so a new epoch could not learn from what was measured then"
             remedy = "bring the files back and start again, or send this with ?without_archived=true"
             raise EpochsArchived(f"{words}; {remedy}")
+        self.controller.log.check_writable()  # without its records, the next one would be numbered as the first
         try:
             with computing():
                 signed = [note if isinstance(note, Retract) else self._signed(note) for note in notes]
                 epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author, reason)
         finally:
-            if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
+            there = self.store.epochs(self.id)
+            if there and number_of(there[-1]) != self.epoch:  # then the old one must not be written to,
                 self._outdated = True  # also if something failed after the new one got its name
                 self.controller.close()
         self._open()

@@ -222,8 +222,10 @@ def verified(
     return _verdict(True, events, paths, f"every event is as it was written, and {same}")
 
 
-def trial(paths: Sequence[Location]) -> dict[str, Any] | None:
+def trial(store: Store, name: str) -> dict[str, Any] | None:
     """Return what the newest trial has measured, also after it was ended; None where none was made."""
+    store.check_newest(name)
+    paths = store.epochs(name)
     if not any(_on_trial(path) for path in paths):
         return None
     found = read_trial(*paths, checked=False)

@@ -485,7 +485,7 @@ async def rounds_parquet(name: Id, controllers: TheControllers, by: TheCaller) -
 async def trial(name: Id, controllers: TheControllers, by: TheCaller) -> Response:
     """What the trial has measured so far. The interval is valid however often you look."""
     controllers.slot(name)
-    found = await controllers.read(lambda: inspection.trial(controllers.store.epochs(name)), by)
+    found = await controllers.read(lambda: inspection.trial(controllers.store, name), by)
     return reply(responses.TrialAnswer, {"trial": found})
 
 

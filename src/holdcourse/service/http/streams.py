@@ -67,7 +67,8 @@ async def table(controllers: Controllers, caller: Caller, parts: Iterator[bytes]
 
 
 def backup(store: Store, controller: str) -> Response:
-    """Return a copy of a controller's records as a zip."""
+    """Return a copy of a controller's records as a zip; an error where the newest of them is missing."""
+    store.check_newest(controller)
     file = TemporaryFile()  # noqa: SIM115 - closed when it has been sent
     try:
         store.copy_to(controller, file)
