@@ -8,9 +8,10 @@ import gc
 import ipaddress
 import re
 import socket
+import ssl
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -239,6 +240,34 @@ def test_a_broker_with_tls(keys, tmp_path):
         said = refused(keys, {**about, "host": "localhost", "tls_ca": "theirs.pem"})
         assert re.search("not valid for 'localhost'; .* write mqtt.host as it stands in the certificate", said)
         assert "if its port is for TLS (often 8883), give mqtt.tls_ca" in refused(keys, about)
+    wanted = f"cafile {tmp_path / 'theirs.pem'}"
+    with broker(tmp_path, *files, wanted, "require_certificate true") as about:
+        assert "It may also want a certificate of the bridge" in refused(keys, {**about, "tls_ca": "theirs.pem"})
+
+
+# Where TLS fails, paho leaves its socket to the frames of the error, and `connect` clears those.
+@pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
+def test_a_broker_that_wants_a_certificate_is_not_said_to_be_without_tls(keys):
+    """Who then left TLS out would send the password in the open."""
+    needs("mqtt")
+    secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    secured.maximum_version = ssl.TLSVersion.TLSv1_2  # later ones ask after the greeting
+    secured.load_cert_chain(keys / "theirs.pem", keys / "theirs-key.pem")
+    secured.load_verify_locations(keys / "theirs.pem")
+    secured.verify_mode = ssl.CERT_REQUIRED
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with listener.accept()[0] as accepted, suppress(ssl.SSLError):
+                secured.wrap_socket(accepted, server_side=True).close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = listener.getsockname()[1]
+        said = refused(keys, {"host": "127.0.0.1", "port": port, "tls_ca": "theirs.pem"})
+        thread.join(20)
+    assert said.startswith(f"127.0.0.1:{port} speaks TLS, but refuses the bridge (SSLV3_ALERT_HANDSHAKE_FAILURE); let")
 
 
 @pytest.mark.parametrize(

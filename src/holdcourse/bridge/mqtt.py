@@ -102,7 +102,7 @@ class MqttPlant:
                 f"connecting to {address}",
             )
             client.loop_start()
-            self._await(greeted, no_answer(address, BROKER, timeout) + self._if_plain())
+            self._await(greeted, no_answer(address, BROKER, timeout) + self._about_tls())
             topics = sorted({source.address for source in self._sources.values()} | {self._beats, self.status})
             client.subscribe([(topic, AT_LEAST_ONCE) for topic in topics])
             self._await(subscribed, f"{address} did not accept the subscriptions within {timeout:g} s")
@@ -113,8 +113,12 @@ class MqttPlant:
                 raise PlantLost(self._fault(error, address)) from None
             raise
 
-    def _if_plain(self) -> str:
-        return "; if its port is for TLS (often 8883), give mqtt.tls_ca" if self._about.tls_ca is None else ""
+    def _about_tls(self) -> str:
+        if self._about.tls_ca is None:
+            return "; if its port is for TLS (often 8883), give mqtt.tls_ca"
+        return (
+            ". It may also want a certificate of the bridge, which has none; let it take a name and a password instead"
+        )
 
     def _fault(self, error: OSError, address: str) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -122,6 +126,11 @@ class MqttPlant:
             return (
                 f"the certificate of {address} is not trusted: {why}; give the certificate of the authority that "
                 "signed it in mqtt.tls_ca, and write mqtt.host as it stands in the certificate"
+            )
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):  # which only TLS can send
+            return (
+                f"{address} speaks TLS, but refuses the bridge ({error.reason}); let it take TLS 1.2 or later, "
+                "and a name and a password instead of a certificate of the bridge, which has none"
             )
         if self._about.tls_ca is not None and isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError):
             return f"{address} does not speak TLS; if its port is not for TLS (often 1883), leave out mqtt.tls_ca"
