@@ -19,6 +19,7 @@ from holdcourse.errors import Conflict, InvalidInput, ServiceError, file_error, 
 
 UNREACHED = ": check the address, and whether the service runs"
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
+LONGEST_WAIT = 10.0**6  # seconds for an answer; no socket waits for many more
 TRY_AGAIN = (429, 502, 503, 504, 507)  # the service may be able to a little later
 
 
@@ -34,7 +35,7 @@ class Sender:
         if token is not None and not (isinstance(token, str) and _can_be_sent(token)):
             raise InvalidInput("this is not a token of holdcourse; copy it as `holdcourse token make` printed it")
         self._url, self._token = url.rstrip("/"), token
-        self._patience, self._timeout = patience, timeout
+        self._patience, self._timeout = float(patience), float(timeout)
         self._idle: list[http.client.HTTPConnection] = []  # as many as there were requests at once
         self._lock = threading.Lock()
 
@@ -160,6 +161,7 @@ class Sender:
 
     def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
         """Return a connection that nobody uses now, and whether it was used before."""
+        timeout = min(timeout, LONGEST_WAIT)
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
