@@ -11,7 +11,7 @@ import threading
 from contextlib import closing
 
 import pytest
-from service.running import Client, served, wait_for
+from service.running import QUICK, Client, served, wait_for
 
 from holdcourse.service.core import configuration, controllers
 from holdcourse.service.core.data_folder import DataFolder
@@ -82,6 +82,23 @@ def test_of_two_epochs_the_newest_may_not_be_missing_when_they_are_verified(tmp_
         found = client.see("a", "verify")
         assert not found["ok"]
         assert "epoch-0002.db of a is missing" in found["message"]
+
+
+def test_a_fleet_whose_record_is_gone_is_shown_as_broken(tmp_path):
+    data = tmp_path / "data"
+    with served(data) as url, Client(url) as client:
+        about = {name: QUICK[name] for name in ("actions", "scale", "policy", "options")}
+        client.checked(client.post("/fleets", json={"id": "pumps", "count": 3, **about}), 201)
+        client.checked(client.post("/fleets/pumps/ask", json={"context": 0.5}), 200)
+        (data / "fleets" / "pumps" / "epoch-0001.db").unlink()
+        told = {"call": 0, "measurements": [1.0, 1.0, 1.0]}
+        for _ in range(2):
+            error = client.checked(client.post("/fleets/pumps/tell", json=told), 503)
+            assert "deleted, moved or replaced while in use" in error["message"]
+        (listed,) = client.checked(client.get("/fleets"), 200)["fleets"]
+        assert listed["status"] == "broken"
+        assert listed["message"].startswith("pumps has stopped: ")
+        assert 'holdcourse_fleet_broken{fleet="pumps"} 1' in client.get("/metrics").text
 
 
 def test_no_epoch_begins_where_the_records_are_gone(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ import holdcourse as hc
 from holdcourse.checks import hours_since_1970
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, TooLarge, computing, log_error
+from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, LogError, TooLarge, computing, log_error
 from holdcourse.learning.costs import Profiled, has
 from holdcourse.mistakes import all_in_words, keys_of
 from holdcourse.movement.problem import Problem
@@ -95,6 +95,12 @@ class HostedFleet:
     @property
     def _problem(self) -> Problem:
         return self.fleet.policy.problem
+
+    @property
+    def lost(self) -> str | None:
+        """Why nothing is written any more: somebody took the record away. None while all is well."""
+        assert self.fleet.record is not None
+        return self.fleet.record.log.lost
 
     def close(self) -> None:
         """Let go of the record's files."""
@@ -243,16 +249,22 @@ class FleetSlot:
 
     def open(self) -> HostedFleet:
         """Return the fleet, or the reason why there is none."""
-        if self.hosted is None:
-            if self.broken is None:
-                raise NotOpenYet("the fleet is being opened; try again in a moment")
+        if self.broken is not None:
             raise Broken(self.broken)
+        if self.hosted is None:
+            raise NotOpenYet("the fleet is being opened; try again in a moment")
         return self.hosted
 
     def use(self, action: Callable[[HostedFleet], Result]) -> Result:
         """Do something with the fleet, in a thread that has the turn."""
         with self.alone:
-            return action(self.open())
+            hosted = self.open()
+            try:
+                return action(hosted)
+            except LogError:
+                if hosted.lost is not None:  # for good: only a restart finds out what is there now
+                    self.broken = f"{self.name} has stopped: {hosted.lost}"
+                raise
 
     def close(self) -> None:
         """Let go of the fleet's files, once nobody uses them."""
@@ -332,7 +344,12 @@ class HostedFleets:
         async with slot.turn.place(caller):
             if self.slots.get(name) is not slot:
                 raise NotOpenYet(f"{name} was deleted or could not be made; try again in a moment")
-            return await self._in_thread(slot.use, action)
+            try:
+                return await self._in_thread(slot.use, action)
+            except LogError:
+                if slot.broken is not None:
+                    self._controllers.broadcast.publish(name, "fleet", {}, of="fleet")
+                raise
 
     async def _in_thread(self, function: Callable[..., Result], *given: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *given)

@@ -82,7 +82,7 @@ async def listed(fleets: TheFleets, token: TokenGiven) -> Response:
         if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleets.opening):
             continue  # not for this token, or still in the making
         shown = {} if slot.hosted is None else slot.hosted.state()
-        status = "ok" if slot.hosted is not None else "opening" if slot.broken is None else "broken"
+        status = "broken" if slot.broken is not None else "opening" if slot.hosted is None else "ok"
         one = {name: shown.get(name) for name in ("policy", "count", "next_call", "decisions", "pending", "last_at")}
         found.append({**one, "id": name, "name": shown.get("name", name), "status": status, "message": slot.broken})
     return reply(responses.FleetList, {"fleets": found})
