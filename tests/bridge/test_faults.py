@@ -181,6 +181,8 @@ def test_an_opc_ua_server_with_security_and_users(keys):
         assert said.startswith(f"{url} does not let in the user 'anna', or the password is wrong (BadUserAccessDenied)")
         said = refused(keys, {**about, "security": ours.replace("ours-key.pem", "lost-key.pem")}, InvalidInput)
         assert said == f"opcua.security: there is no file {keys / 'lost-key.pem'}; correct the name, or put it there"
+        said = refused(keys, {**about, "security": ours.replace("ours-key.pem", "/")}, InvalidInput)
+        assert said.startswith("opcua.security: / cannot be read (Is a directory); give a file that")
         said = refused(keys, {**about, "security": ours.replace("ours-key.pem", "empty.pem")}, InvalidInput)
         assert "the certificate or the key cannot be used" in said
         with plant(keys, {**about, "user": "anna", "password_file": "ours"}) as found:
@@ -216,6 +218,8 @@ def test_a_broker_that_is_not_there_or_lets_nobody_in(keys, tmp_path):
         assert "does not speak TLS; if its port is not for TLS (often 1883), leave out mqtt.tls_ca" in said
         said = refused(keys, {**about, "tls_ca": "lost.pem"}, InvalidInput)
         assert f"there is no file {keys / 'lost.pem'}; give the certificate of the authority" in said
+        said = refused(keys, {**about, "tls_ca": "/"}, InvalidInput)
+        assert "/: Is a directory; give the certificate of the authority" in said
         assert "empty.pem: it contains no cert" in refused(keys, {**about, "tls_ca": "empty.pem"}, InvalidInput)
 
 

@@ -272,7 +272,7 @@ class MqttPlant:
 
 
 def _said(error: Exception) -> str:
-    return "it contains no certificate" if isinstance(error, ssl.SSLError) else str(error)
+    return "it contains no certificate" if isinstance(error, ssl.SSLError) else getattr(error, "strerror", str(error))
 
 
 def _read(source: Source, message: Message | None, now: float) -> Reading:

@@ -128,6 +128,9 @@ class OpcUaPlant:
         except FileNotFoundError as error:
             path = error.filename
             raise InvalidInput(f"opcua.security: there is no file {path}; correct the name, or put it there") from None
+        except OSError as error:
+            why = f"{error.filename} cannot be read ({error.strerror})"
+            raise InvalidInput(f"opcua.security: {why}; give a file that the user of the bridge may read") from None
         except (ValueError, TypeError) as error:  # of the library that reads certificates and keys
             raise InvalidInput(
                 f"opcua.security: the certificate or the key cannot be used ({str(error)[:80]}); the certificate is "
