@@ -45,6 +45,7 @@ def test_a_deleted_record_is_found_before_anybody_asks(what, tmp_path):
         found = client.see("a", "verify")
         assert not found["ok"]
         assert f"the records of a are gone: {GONE}" in found["message"]
+        assert found["message"].endswith(f"; if nobody needs them any more, remove {records}")
         job = client.post("/controllers/a/verify", json={}, headers={"Prefer": "respond-async"})
         assert client.checked(client.followed(job), 200)["ok"] is False
         assert client.round("b", 0.5, 1.0)  # the others go on

@@ -137,7 +137,7 @@ class DataFolder:
         if not there:
             raise DamagedFile(
                 f"the records of {controller} are gone: somebody deleted {folder}/epoch-*.db or moved them away. Bring "
-                "them back, or restore a back-up"
+                f"them back, or restore a back-up; if nobody needs them any more, remove {folder}"
             )
         mark, newest = folder / NEWEST, number_of(there[-1])
         try:
