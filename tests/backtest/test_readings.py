@@ -669,6 +669,18 @@ def test_data_info_of_a_plants_table_in_an_archive(tmp_path):
         data.info([str(path)])
 
 
+def test_data_info_of_several_tables_of_a_plant(tmp_path):
+    """Also of several Excel files, which are archives too, but not to be unpacked."""
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra: pip install 'holdcourse[tables]'")
+    book = openpyxl.Workbook()
+    book.active.append(["time", "kW"])
+    book.active.append([datetime(2024, 5, 1), 1.0])
+    book.save(tmp_path / "may.xlsx")
+    book.save(tmp_path / "june.xlsx")
+    with pytest.raises(InvalidInput, match=r"If these are a plant's tables, give one at a time$"):
+        data.info([str(tmp_path / "may.xlsx"), str(tmp_path / "june.xlsx")])
+
+
 def test_data_info_tells_wind_from_a_plant(tmp_path):
     from typer.testing import CliRunner
 

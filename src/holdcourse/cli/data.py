@@ -165,7 +165,10 @@ def info(
             max_missing=max_missing,
         )
     except NoWindColumn as error:
-        if kind is None and zipfile.is_zipfile(expand(files)[0]):
+        given = expand(files)
+        if kind is None and len(given) > 1:
+            error.args = (f"{error}. If these are a plant's tables, give one at a time",)
+        elif kind is None and zipfile.is_zipfile(given[0]) and not is_workbook(given[0]):
             error.args = (f"{error}. If this is a plant's table, unpack it and give the file in it",)
         raise
     found = describe(wind, max_gap=max_gap)
