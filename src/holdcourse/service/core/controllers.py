@@ -235,7 +235,7 @@ class Controllers:
 
     @property
     def broken(self) -> list[str]:
-        """Controllers whose record could not be opened."""
+        """Controllers whose record cannot be used."""
         return [name for name, slot in self.slots.items() if slot.broken is not None]
 
     def slot(self, name: str) -> Slot:

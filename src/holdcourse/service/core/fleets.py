@@ -315,7 +315,7 @@ class HostedFleets:
 
     @property
     def broken(self) -> list[str]:
-        """Fleets whose record could not be opened."""
+        """Fleets whose record cannot be used."""
         return [name for name, slot in self.slots.items() if slot.broken is not None]
 
     @property

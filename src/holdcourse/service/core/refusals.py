@@ -9,7 +9,7 @@
     ├── ControllerPutAway  the controller is archived: it is only looked at
     ├── NotOpenYet       the controller is being opened
     ├── HeldElsewhere    another process holds the controller
-    ├── Broken           the controller's record could not be opened
+    ├── Broken           the controller's record cannot be used
     ├── Interrupted      the service stopped before a job was finished
     ├── Cancelled        somebody cancelled a job
     ├── WorkerLost       the process that worked on a job ended
@@ -65,7 +65,7 @@ class HeldElsewhere(Refusal):
 
 
 class Broken(Refusal):
-    """The controller's record could not be opened."""
+    """The controller's record cannot be used."""
 
 
 class Interrupted(Refusal):

@@ -57,7 +57,7 @@ FAMILIES = (
     Family("alarms_open", "gauge", "Alarms that are open.", "alarms"),
     Family("stale", "gauge", "1 while a decision has not been told within its deadline."),
     Family("silent", "gauge", "1 while nobody has asked within the deadline after the last round."),
-    Family("broken", "gauge", "1 if the record could not be opened."),
+    Family("broken", "gauge", "1 if the record cannot be used."),
     Family("seconds_since_last_event", "gauge", "Seconds since the last decision or tell.", "seconds_since"),
     Family("service_cost", "gauge", f"Measured cost so far, {UNIT}; gains count with a minus.", "service"),
     Family("movement_cost", "gauge", f"Movement cost so far, {UNIT}.", "movement"),
@@ -111,7 +111,7 @@ def page(
 def _of_fleets(fleets: HostedFleets, sees: Callable[[str], bool]) -> str:
     seen = {name: slot for name, slot in sorted(fleets.slots.items()) if sees(name)}
     lines = [
-        "# HELP holdcourse_fleet_broken 1 if the record could not be opened.",
+        "# HELP holdcourse_fleet_broken 1 if the record cannot be used.",
         "# TYPE holdcourse_fleet_broken gauge",
     ]
     lines += [

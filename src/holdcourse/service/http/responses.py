@@ -56,7 +56,7 @@ class Readiness(Answer):
     )
     message: str = Field(description="What is wrong, for people; empty: nothing.")
     controllers: int = Field(description="Number of controllers.")
-    broken: int = Field(description="How many records could not be opened.")
+    broken: int = Field(description="How many records cannot be used.")
 
 
 class TurnAnswer(Answer):
@@ -419,7 +419,7 @@ class State(Answer):
     status: Status = Field(
         description="How it stands: `new` (never asked), `ok`, `waiting` (for a measurement), `stale` (a "
         "measurement is late), `silent` (nobody asked in time), `held` (by an override), `archived`, "
-        "or `broken` (its record could not be opened)."
+        "or `broken` (its record cannot be used)."
     )
     round: int = Field(description="The next round to be decided.")
     episode: int = Field(description="Number of the episode, counted from 0.")
@@ -483,7 +483,7 @@ class Summary(Answer):
     status: Status = Field(
         description="How it stands: `new` (never asked), `ok`, `waiting` (for a measurement), `stale` (a "
         "measurement is late), `silent` (nobody asked in time), `held` (by an override), `archived`, "
-        "or `broken` (its record could not be opened)."
+        "or `broken` (its record cannot be used)."
     )
     message: str | None = Field(description="Why it cannot be used now; null: it can.")
     round: int | None = Field(description="The next round to be decided; null: it is not open.")
@@ -839,7 +839,7 @@ class FleetSummary(Answer):
     id: str = Field(description="Name of the fleet in addresses.")
     name: str = Field(description="What people call it.")
     status: Literal["ok", "opening", "broken"] = Field(
-        description="Whether the fleet can be used: `ok`, `opening`, or `broken` (its record could not be opened)."
+        description="Whether the fleet can be used: `ok`, `opening`, or `broken` (its record cannot be used)."
     )
     message: str | None = Field(description="Why it is broken; null: it is not.")
     policy: str | None = Field(description="Name of the policy; null: the fleet is not open.")
