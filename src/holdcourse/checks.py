@@ -76,6 +76,8 @@ def one_number(value: Any, what: str) -> float:
         return value
     if not are_numbers(value):
         raise InvalidInput(f"{what} must be one number, got {shown(value)}; {CONVERT}")
+    if isinstance(value, np.ndarray) and value.ndim:  # which numpy took for its only entry until 2.3
+        raise InvalidInput(f"{what} must be one number, got {shown(value)}")
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -135,17 +137,18 @@ def with_gaps(values: Any) -> Any:
     return values
 
 
-def float_array(values: Any, what: str, *, copy: bool | None = True) -> Array:
+def float_array(values: Any, what: str, *, copy: bool = True) -> Array:
     """A copy as floats in row order, as the kernels read it; `what` names the values in the error.
 
-    With ``copy=None`` the values themselves, if they are such an array.
+    With ``copy=False`` the values themselves, if they are such an array.
     """
-    if copy is None and type(values) is np.ndarray and values.dtype is FLOAT and values.flags.c_contiguous:
+    if not copy and type(values) is np.ndarray and values.dtype is FLOAT and values.flags.c_contiguous:
         return values  # as in every round
     if getattr(getattr(values, "dtype", None), "kind", "") in NO_FLOATS:
         raise InvalidInput(f"{what} must be numbers, got {shown(values)}; {CONVERT}")
     try:
-        return np.array(with_gaps(values), dtype=np.float64, order="C", copy=copy)
+        convert = np.array if copy else np.asarray  # np.array(..., copy=None) is unknown to numpy 1
+        return convert(with_gaps(values), dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be numbers, all rows of the same length, got {shown(values)}") from None
     except OverflowError:

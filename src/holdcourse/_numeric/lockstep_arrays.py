@@ -53,7 +53,7 @@ class Library:
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
         """Values of numpy on the device, in the precision of the array unless another is named."""
-        kind = self.dtype if dtype is None else getattr(self.xp, dtype, None) or getattr(self.xp, f"{dtype}_")
+        kind = self.dtype if dtype is None else getattr(self.xp, f"{dtype}_", None) or getattr(self.xp, dtype)
         return self.xp.asarray(np.asarray(values, order="C"), dtype=kind, **self._on)
 
     def zeros(self, *shape: int) -> Any:

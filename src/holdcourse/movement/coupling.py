@@ -108,7 +108,7 @@ def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
 
 def _checked(tree: Tree, p: ArrayLike, name: str) -> Array:
     check_tree(tree)
-    array = float_array(p, name, copy=None)
+    array = float_array(p, name, copy=False)
     if array.shape != (tree.n,):
         raise InvalidInput(f"{name} must have shape ({tree.n},), one probability per action, got {array.shape}")
     if not transport.distribution_error(array) <= SUM_TOLERANCE:

@@ -88,7 +88,7 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
 
 def _descended(tree: Tree, q: Array, costs: ArrayLike, kappa: float) -> Array:
     """As `descend`, from a state that was checked."""
-    costs = float_array(costs, "costs", copy=None)
+    costs = float_array(costs, "costs", copy=False)
     if costs.shape != (tree.n,):
         raise InvalidInput(f"costs must have shape ({tree.n},), one per action, got {costs.shape}")
     if not descent.usable_costs(costs):
@@ -161,7 +161,7 @@ def state_array(tree: Tree, q: ArrayLike) -> Array:
     """A state as floats, shape (vertices,); what they are is not looked at."""
     if not isinstance(tree, Tree):
         check_tree(tree)
-    state = float_array(q, "the state", copy=None)
+    state = float_array(q, "the state", copy=False)
     if state.shape != tree.parent.shape:
         raise InvalidInput(
             f"the state must have shape {tree.parent.shape}, got {state.shape}; begin with mirror.start(tree, action)"

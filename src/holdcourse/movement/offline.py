@@ -415,7 +415,7 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     """
     check_problem(problem)
     begins = one_number(whole_number(episodes, "episodes", 1), "episodes")
-    table = float_array(costs, "costs", copy=None)
+    table = float_array(costs, "costs", copy=False)
     if table.ndim != 2 or table.shape[1] != problem.n:
         raise InvalidInput(
             f"costs must have shape (T, {problem.n}), a row per round and a column per action, got {table.shape}"
@@ -487,7 +487,7 @@ def work_function_step(
 def _checked_costs(costs: ArrayLike, problem: Problem) -> tuple[Array, Array]:
     """Return the costs (T, n), read-only, and the smallest of each round."""
     check_problem(problem)
-    checked = float_array(costs, "costs", copy=None)
+    checked = float_array(costs, "costs", copy=False)
     if checked.shape == (0,):  # an empty list of rounds
         checked = checked.reshape(0, problem.n)
     if checked.ndim != 2 or checked.shape[1] != problem.n:

@@ -225,16 +225,17 @@ def previous_actions(actions: Indices, starts: Indices, lengths: Indices) -> Ind
 
 def true_costs(world: World, t: int, context: Any) -> Array:
     """True cost of every action in a round, according to the world, checked; shape (n,)."""
-    costs = float_array(world.costs(t, context), f"the world's costs of round {t}", copy=None)
+    costs = float_array(world.costs(t, context), f"the world's costs of round {t}", copy=False)
     if costs.shape != (world.problem.n,):
         raise InvalidInput(
             f"the world gave costs of shape {costs.shape} in round {t}, but it has {world.problem.n} actions; give one "
             "cost for each"
         )
-    if not (costs > -np.inf).all():  # NaN compares false too
+    lowest = costs.min()
+    if not lowest > -np.inf:  # NaN is not, either
         action = int(np.argmin(costs > -np.inf))
         raise InvalidInput(f"the world gave the cost {costs[action]} for action {action} in round {t}; give a number")
-    if costs.min() == np.inf:
+    if lowest == np.inf:
         raise InvalidInput(f"the world forbids every action in round {t} (cost inf); leave one finite cost")
     return costs
 
