@@ -363,6 +363,15 @@ def test_a_backtest_with_terms_that_mean_nothing_is_refused(options, message):
         hc.backtest_plant(**{"problem": LINE, "readings": PAST, **options})
 
 
+@pytest.mark.parametrize("listed", [tuple, np.array, set])
+def test_names_of_a_backtest_may_be_in_any_list(listed):
+    random = np.random.default_rng(1)
+    rows = hc.History(random.integers(4, size=40), random.random((40, 1)), random.random(40))
+    names = {"policies": listed(["stationary"]), "context_names": listed(["load"])}
+    found = hc.backtest_plant(LINE, rows, **names)
+    assert "stationary" in {line.policy for line in found.lines}
+
+
 # -- parts that somebody else has written -----------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -285,10 +285,13 @@ class PlantBacktest:
         }
 
 
-def _require_names(given: Any, what: str, example: str) -> None:
-    """Raise unless it is a list of texts."""
-    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+def _names(given: Any, what: str, example: str) -> tuple[str, ...]:
+    """The names in a list, an array or an index of a frame; raises unless all are texts."""
+    listed = isinstance(given, Iterable) and not isinstance(given, str) and getattr(given, "ndim", 1) == 1
+    names = tuple(given) if listed else (None,)
+    if not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"{what} must be a list of names, such as {example}, got {shown(given)}")
+    return names
 
 
 def backtest_plant(
@@ -363,9 +366,9 @@ def backtest_plant(
     check_problem(problem)
     if not isinstance(readings, Readings | History):
         raise InvalidInput(f"readings must come from hc.read_readings, or be a History, got {shown(readings)}")
-    _require_names(policies, "policies", "['recommended', 'stationary']")
+    policies = _names(policies, "policies", "['recommended', 'stationary']")
     if context_names is not None:
-        _require_names(context_names, "context_names", "['load']")
+        context_names = _names(context_names, "context_names", "['load']")
     if step_hours is not None and not (is_finite(step_hours) and step_hours > 0):
         raise InvalidInput(
             f"step_hours must be above 0, the hours from one reading to the next, got {shown(step_hours)}"
