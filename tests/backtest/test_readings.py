@@ -463,6 +463,8 @@ def test_what_is_no_table(tmp_path, workbook, monkeypatch):
         ("plant.xlsx", b"PK\x03\x04 and nothing of a ZIP", "cannot be read as Excel"),
         ("plant.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"old format \(\.xls\); save it as"),
         ("plant.json", b'[{"load": 1}]', "is JSON"),
+        ("plant.xls", b"<html><table><tr><td>load</td></tr></table></html>", "is a page of HTML or XML"),
+        ("plant.xls", b'\n<?xml version="1.0"?>\n<Workbook/>', "is a page of HTML or XML"),
         ("plant.txt", b"load\n1\n2\n", "only one column"),
         (
             "unit.csv",
@@ -558,9 +560,11 @@ def test_preview_of_columns_of_one_name(tmp_path):
         hc.read_readings(path, action="setting", cost="kW", context="T")
 
 
-@pytest.mark.parametrize(("hours", "first"), [(range(24), "00"), (range(1, 25), "01")])
+@pytest.mark.parametrize(
+    ("hours", "first"), [(range(24), "00"), (range(1, 25), "01"), ([f"{k:02d}" for k in range(24)], "00")]
+)
 def test_preview_of_a_date_and_the_hour_of_each_row(tmp_path, hours, first):
-    rows = [f"{day:02d}.03.2025;{hour};{day};{6 + hour % 2};{hour}" for day in (30, 31) for hour in hours]
+    rows = [f"{day:02d}.03.2025;{hour};{day};{6 + int(hour) % 2};{hour}" for day in (30, 31) for hour in hours]
     path = plant(tmp_path, "Datum;Stunde;load;setting;kW\n" + "\n".join(rows))
     found = preview(path, timezone="UTC")
     assert found.time == ("Datum", "Stunde")
@@ -573,6 +577,12 @@ def test_preview_of_times_in_words_and_of_two_decimal_signs(tmp_path):
     told = preview(plant(tmp_path, "Zeit;load;setting;kW\n" + rows)).remarks
     assert any("'1. M\u00e4rz 2025 00:00' is not a time in a way that is known" in remark for remark in told)
     assert any("'1,5' has a decimal comma, but '1.5' (line 2) has a decimal point" in remark for remark in told)
+
+
+def test_names_in_angle_brackets(tmp_path):
+    text = hourly(4).replace("time,load,setting,kW", "<TIME>,<load>,<setting>,<kW>")
+    names = {"action": "<setting>", "cost": "<kW>", "context": "<load>"}
+    assert len(hc.read_readings(plant(tmp_path, text), **names, time="<TIME>")) == 4
 
 
 def test_names_of_columns_over_several_lines(tmp_path):
@@ -596,6 +606,28 @@ def test_preview_of_cells_with_units(tmp_path):
     readings = hc.read_readings(path, action="setting", cost="load", context="outdoor")
     assert readings.units == {"setting [°C]": "°C", "load (%)": "%"}
     assert readings.values.tolist() == [6, 7, 8]
+    rows = rows.replace(";0,5 %", ";void")
+    voids = hc.read_readings(plant(tmp_path, f"setting;load;pump;outdoor\n{rows}"), **COLD, missing="void")
+    assert len(voids) == 60 - rows.count("void") < 60
+
+
+COLD = {"action": "setting", "cost": "load", "context": "outdoor"}
+
+
+def test_names_that_look_like_numbers_with_a_unit_stay_names(tmp_path):
+    rows = "".join(f"{6 + k % 3} kW;{k}\u202f%;{k % 7}\n" for k in range(1, 60))
+    path = plant(tmp_path, f"setting;load;outdoor\n{rows}")
+    named = hc.read_readings(path, **COLD, named=True)
+    assert list(named.values) == ["6 kW", "7 kW", "8 kW"]
+    assert named.units == {"load [%]": "%"}
+
+
+def test_a_first_row_of_words_that_are_missing_numbers_is_none_of_names(tmp_path):
+    path = plant(tmp_path, "setting,load,kW\non,bad,void\n" + "".join(f"on,{k},{k}\noff,{k},{k}\n" for k in range(9)))
+    with pytest.raises(InvalidInput, match="line 2: 'bad' in column 'load' describes the column"):
+        hc.read_readings(path, **NAMES)
+    assert len(hc.read_readings(path, **NAMES, missing="bad, void")) == 18
+    assert preview(path, missing="bad, void").rows == 19
 
 
 def test_preview_of_a_column_with_words_among_its_numbers_and_of_a_stuck_sensor(tmp_path):

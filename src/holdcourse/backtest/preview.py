@@ -170,8 +170,8 @@ def preview(
     timezone, time_format, decimal, thousands, missing, options
         As in `read_readings`.
     """
-    table, notes = open_table(source, **options)
     words, sentinels = missing_words(missing)
+    table, notes = open_table(source, words, **options)
     remarks: list[str] = []
     timed = _time_columns(table, time)
     moments: Moments | None = None
@@ -321,8 +321,9 @@ def _time_columns(table: Table, given: str | None) -> list[int]:
 def _are_dates_and_hours(table: Table, dates: int, hours: int) -> bool:
     """Return whether one column has dates without a clock, and another the hour of each row: 0 to 23, or 1 to 24."""
     texts = {cell_text(cell) for cell in table.cells[hours]}
+    known = {form.format(hour) for hour in range(25) for form in ("{}", "{:02d}")}
     days = len({str(cell) for cell in table.cells[dates]})
-    return texts <= {str(hour) for hour in range(25)} and 1 <= days <= len(table.lines) / 2
+    return texts <= known and 1 <= days <= len(table.lines) / 2
 
 
 def _is_numeric(table: Table, place: int, words: frozenset[str]) -> bool:

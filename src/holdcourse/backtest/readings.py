@@ -303,8 +303,9 @@ def read_readings(
         raise InvalidInput(f"time must be the name of a column, or a list of names, got {shown(time)}")
     if missing is not None and not isinstance(missing, Iterable):
         raise InvalidInput(f"missing must be text, or a list of texts, got {shown(missing)}")
-    table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
     words, numbers = missing_words(missing)
+    options = {"separator": separator, "encoding": encoding, "header_line": header_line, "sheet": sheet}
+    table, notes = open_table(source, words, names_in=action if named else "", **options)
     reader = _Reader(table, words, numbers, Signs(decimal, thousands), "none" not in words, notes)
     return reader.read(action, cost, _texts(context), time, bins, named, timezone, time_format, duplicates)
 
@@ -325,11 +326,17 @@ def _check_given(**given: Any) -> None:
         whole_number(given["header_line"], "header_line=", 1)
 
 
-def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
+def open_table(
+    source: Any, missing: Collection[str] = (), *, names_in: str = "", **options: Any
+) -> tuple[Table, list[str]]:
     """Open a file or frame as a table, with what there is to note; a row of units below the names becomes part of them.
 
     Parameters
     ----------
+    missing
+        Words that stand for a missing number.
+    names_in
+        The column whose cells are names, also where they look like numbers with a unit.
     options
         Those of `holdcourse.tables.sources.read_file`.
     """
@@ -344,8 +351,8 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         table = frame_table(source)
     table, told = with_units(table)
     notes += told
-    require_one_header(table)
-    table, told = with_units_of_cells(table)
+    require_one_header(table, missing)
+    table, told = with_units_of_cells(table, missing, names_in)
     notes += told
     names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
     return replace(table, names=names), notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -123,13 +123,13 @@ def _tells_averages(table: Table) -> bool:
     return any(words) and all(not word or word in AVERAGES for word in words)
 
 
-def require_one_header(table: Table) -> None:
+def require_one_header(table: Table, missing: Collection[str] = ()) -> None:
     """Raise if the first row describes the columns, as the names above it do: words, where all rows below hold numbers.
 
-    Words that stand for a missing number are in one column, or the same in all.
+    Words that stand for a missing number are in one column, or the same in all, or are named by `missing`.
     """
     first = [column[0] for column in table.cells]
-    words = [cell.strip() for cell in first if isinstance(cell, str) and not is_missing(cell)]
+    words = [cell.strip() for cell in first if isinstance(cell, str) and not is_missing(cell, missing)]
     if (
         len(table.lines) < 3
         or table.lines[0] <= table.header_line
@@ -137,10 +137,10 @@ def require_one_header(table: Table) -> None:
         or len(set(words)) < len(words)
     ):
         return
-    if any(is_number(cell) or is_time(str(cell)) for cell in first if not is_missing(cell)):
+    if any(is_number(cell) or is_time(str(cell)) for cell in first if not is_missing(cell, missing)):
         return
     numbers = [place for place, column in enumerate(table.cells) if _are_numbers_below(column)]
-    described = [place for place in numbers if not is_missing(first[place])]
+    described = [place for place in numbers if not is_missing(first[place], missing)]
     if len(described) >= 2 and len(described) == len(numbers):
         raise InvalidInput(
             f"{table.at(0)}: {first[described[0]]!r} in column {table.names[described[0]]!r} describes the column, and "
@@ -172,14 +172,15 @@ def with_units(table: Table) -> tuple[Table, list[str]]:
     return table, notes
 
 
-def with_units_of_cells(table: Table) -> tuple[Table, list[str]]:
+def with_units_of_cells(table: Table, missing: Collection[str] = (), names_in: str = "") -> tuple[Table, list[str]]:
     """Return a table in which 42.8 % is 42.8 and the unit stands in the name, with notes on such columns.
 
     Every cell that holds something must have the same unit, and one that is not the number of a thing, as 2A may be.
+    Cells of the column `names_in` are names, which stay as they are.
     """
     names, cells, notes = list(table.names), list(table.cells), []
     for place, column in enumerate(table.cells):
-        found = _in_one_unit(column)
+        found = None if names_in and is_named(names[place], names_in) else _in_one_unit(column, missing)
         header = split_name(names[place]).unit
         if found is None or (header is not None and header != found[0]):
             continue
@@ -189,12 +190,13 @@ def with_units_of_cells(table: Table) -> tuple[Table, list[str]]:
     return (replace(table, names=names, cells=cells), notes) if notes else (table, [])
 
 
-def _in_one_unit(column: Sequence[Cell]) -> tuple[str, list[Cell]] | None:
+def _in_one_unit(column: Sequence[Cell], missing: Collection[str]) -> tuple[str, list[Cell]] | None:
     """Return the unit of all cells, and the cells without it."""
     unit, bare = None, []
     for cell in column:
-        match = _WITH_UNIT.fullmatch(cleaned(cell)) if isinstance(cell, str) and not is_missing(cell) else None
-        if match is None and not is_missing(cell):
+        nothing = is_missing(cell, missing)
+        match = _WITH_UNIT.fullmatch(cleaned(cell)) if isinstance(cell, str) and not nothing else None
+        if match is None and not nothing:
             return None
         if match is not None and (match[2] not in _CERTAIN or unit not in (None, match[2])):
             return None

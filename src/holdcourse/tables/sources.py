@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from holdcourse.tables.text import MOST_CELLS, FileContent, allowed_of, read_tex
 from holdcourse.tables.times import cell_text
 
 EXCEL, PARQUET, OLD_EXCEL = b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0"
+MARKUP = re.compile(r"<(?:[!?]|(?:html|head|meta|style|body|div|table)\b)", re.IGNORECASE)  # <DATE> may be a name
 INSTALL = 'pip install "holdcourse[tables]"'
 
 
@@ -61,7 +63,7 @@ def read_file(
     found = read_text(path, label, encoding=encoding, most_cells=most_cells)
     if found.text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         raise InvalidInput(f"{label} is JSON, not a table; export it as CSV")
-    if found.text.lstrip("\ufeff \t\r\n")[:1] == "<":
+    if MARKUP.match(found.text.lstrip("\ufeff \t\r\n")):
         raise InvalidInput(
             f"{label} is a page of HTML or XML, not a table; open it in Excel and save it as .xlsx or CSV"
         )

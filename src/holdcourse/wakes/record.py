@@ -302,10 +302,10 @@ def read_record(
     else:
         table = frame_table(source)
     table, notes = with_units(table)
-    require_one_header(table)
+    words, codes = missing_words(missing)
+    require_one_header(table, words)
     table = replace(table, names=[each or f"column {place + 1}" for place, each in enumerate(table.names)])
     label = table.label
-    words, codes = missing_words(missing)
 
     def columns(given: str | Sequence[str] | None, usual: Sequence[str], what: str) -> list[int]:
         if given is None:
