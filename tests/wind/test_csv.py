@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import gzip
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, time
 from pathlib import Path
 
 import numpy as np
@@ -550,7 +551,24 @@ def test_two_decimal_signs(tmp_path: Path) -> None:
 def test_the_hour_in_a_column_of_its_own(tmp_path: Path, names: str) -> None:
     rows = "".join(f"2020-06-{day:02d},{hour},5,6\n" for day in (1, 2) for hour in range(24))
     data = load(written(tmp_path, f"{names},ws_10m,ws_100m\n{rows}"))
-    assert [str(time) for time in data.time[[1, -1]]] == ["2020-06-01T01:00:00", "2020-06-02T23:00:00"]
+    assert [str(when) for when in data.time[[1, -1]]] == ["2020-06-01T01:00:00", "2020-06-02T23:00:00"]
+
+
+def test_an_hour_beside_whole_times_does_not_count(tmp_path: Path) -> None:
+    rows = "".join(f"2020-06-01 {hour:02}:30,{hour + 1},5,6\n" for hour in range(20))  # the hour of local time
+    data = load(written(tmp_path, f"date,hour,ws_10m,ws_100m\n{rows}"))
+    assert [str(when) for when in data.time[[0, -1]]] == ["2020-06-01T00:30:00", "2020-06-01T19:30:00"]
+
+
+@pytest.mark.parametrize("clock", [int, time])
+def test_dates_of_excel_have_the_hour_in_a_column_of_its_own(tmp_path: Path, clock: Callable[[int], object]) -> None:
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("openpyxl")
+    hours = range(48)
+    days, clocks = [datetime(2020, 6, 1 + k // 24) for k in hours], [clock(k % 24) for k in hours]
+    frame = pandas.DataFrame({"Date": days, "Time": clocks, "ws_10m": 5.0, "ws_100m": 6.0})
+    frame.to_excel(tmp_path / "wind.xlsx", index=False)
+    data = load(tmp_path / "wind.xlsx")
+    assert [str(when) for when in data.time[[1, -1]]] == ["2020-06-01T01:00:00", "2020-06-02T23:00:00"]
 
 
 @pytest.mark.parametrize("names", ["Datum;Uhrzeit", "Date (UTC);Time (UTC)", "date;time"])

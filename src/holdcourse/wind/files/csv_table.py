@@ -45,6 +45,7 @@ HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
 _TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "gmt"))
 _CLOCK_NAMES = ("time", "zeit", "uhrzeit", "time of day", "hour", "stunde")
+_MIDNIGHT = re.compile(r"[ T]00:00(?::00(?:\.0+)?)?$")
 _SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
 _SPEED_WORDS |= {"windgeschwindigkeit", "geschwindigkeit", "meanwindspeed", "meanwindspeeduid"}  # German; windPRO
 _HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights", "höhe", "hoehe", "høyde"))
@@ -351,9 +352,18 @@ def _is_code(cell: str) -> bool:
         return False
 
 
+def _texts_of_times(columns: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Return the texts of times; a time of day, or an hour, counts beside dates, not beside whole times."""
+    first, *clocks = columns
+    days = [_MIDNIGHT.sub("", cell) for cell in first]  # which Excel has behind every date
+    if not clocks or any(":" in day for day in days):
+        return first
+    return [f"{day} {clock.removesuffix('.0')}" for day, clock in zip(days, clocks[0], strict=True)]
+
+
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
     columns = time_columns(table.names)
-    cells = [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)]
+    cells = _texts_of_times([table.cells[i] for i in columns])
     if not _named_times(table.names) and options.time_format is None and re.fullmatch(r"\d{1,6}[.,]\d+", cells[0]):
         raise InvalidInput(
             f"{table.label}, line {table.lines[0]}: no column is named like one of times, and {cells[0]!r} in the "
