@@ -238,6 +238,19 @@ def test_date_and_clock_in_two_columns(tmp_path):
     assert [str(time) for time in found.times] == ["2024-12-31T23:00:00", "2025-01-01T00:00:00"]
 
 
+@pytest.mark.parametrize(
+    ("first", "remark"), [("2025-01-01T00:30", "00:30:00 0' is not a time"), ("2025-01-01T00:00+01:00", r"\+01:00 0'")]
+)
+def test_an_hour_beside_whole_times_of_a_frame_is_refused(first, remark):
+    """Else the minutes, or the zone, would be lost."""
+    days = [datetime.fromisoformat(first) + timedelta(hours=k) for k in range(6)]
+    columns = {"date": days, "hour": list(range(6)), "load": [1.0] * 6, "setting": [6, 7] * 3, "kW": [1.0] * 6}
+    with pytest.raises(InvalidInput, match=remark):
+        hc.read_readings(columns, **NAMES, time="date,hour")
+    columns["date"] = [datetime(2025, 1, 1)] * 6
+    assert str(hc.read_readings(columns, **NAMES, time="date,hour").times[5]) == "2025-01-01T05:00:00"
+
+
 def test_numbers_to_sort_by(tmp_path):
     text = "step,load,setting,kW\n2,1,6,10\n1,2,7,20\n"
     found = hc.read_readings(plant(tmp_path, text), **NAMES, time="step")
@@ -620,6 +633,8 @@ def test_names_that_look_like_numbers_with_a_unit_stay_names(tmp_path):
     named = hc.read_readings(path, **COLD, named=True)
     assert list(named.values) == ["6 kW", "7 kW", "8 kW"]
     assert named.units == {"load [%]": "%"}
+    path = plant(tmp_path, f"setting;load;outdoor\n{rows}".replace(" kW", " 3 kW"))
+    assert list(hc.read_readings(path, **COLD).values) == ["6 3 kW", "7 3 kW", "8 3 kW"]  # 6 3 is no number
 
 
 def test_a_first_row_of_words_that_are_missing_numbers_is_none_of_names(tmp_path):

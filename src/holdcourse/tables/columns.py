@@ -198,7 +198,7 @@ def _in_one_unit(column: Sequence[Cell], missing: Collection[str]) -> tuple[str,
         match = _WITH_UNIT.fullmatch(cleaned(cell)) if isinstance(cell, str) and not nothing else None
         if match is None and not nothing:
             return None
-        if match is not None and (match[2] not in _CERTAIN or unit not in (None, match[2])):
+        if match is not None and (match[2] not in _CERTAIN or unit not in (None, match[2]) or not is_number(match[1])):
             return None
         unit = unit if match is None else match[2]
         bare.append(cell if match is None else match[1])

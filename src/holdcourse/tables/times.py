@@ -8,7 +8,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from datetime import timezone as fixed_zone
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -125,11 +125,15 @@ def read_times(
 
 
 def joined(cells: Sequence[Any]) -> str | datetime:
-    """Return one time from the cells of one column, or of two with the date and the time of day."""
+    """Return one time from the cells of one column, or of two with the date and the time of day.
+
+    A date that has a time of day or a zone itself keeps it, so that the two are refused: one would be lost.
+    """
     if len(cells) == 1:
         return cells[0] if isinstance(cells[0], datetime) else cell_text(cells[0])
     day, *clock = cells
-    first = f"{day:%Y-%m-%d}" if isinstance(day, datetime) else cell_text(day)
+    bare = isinstance(day, datetime) and day.tzinfo is None and day.time() == time()
+    first = f"{day:%Y-%m-%d}" if bare else cell_text(day)
     return " ".join([first, *(f"{c:%H:%M:%S}" if isinstance(c, datetime) else cell_text(c) for c in clock)])
 
 
