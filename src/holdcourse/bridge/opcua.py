@@ -129,6 +129,8 @@ class OpcUaPlant:
             path = error.filename
             raise InvalidInput(f"opcua.security: there is no file {path}; correct the name, or put it there") from None
         except OSError as error:
+            if error.filename is None:  # of the network: it also asks the server for its certificate
+                raise
             why = f"{error.filename} cannot be read ({error.strerror})"
             raise InvalidInput(f"opcua.security: {why}; give a file that the user of the bridge may read") from None
         except (ValueError, TypeError) as error:  # of the library that reads certificates and keys
