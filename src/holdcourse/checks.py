@@ -28,6 +28,8 @@ CONVERT = "text, dates, True and False are not numbers; convert them where you k
 
 def is_whole(value: Any) -> TypeGuard[int]:
     """Whether it is a whole number by its type; True, False and durations are none."""
+    if type(value) is int:  # nearly always, and asked in every round
+        return True
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
