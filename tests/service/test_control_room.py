@@ -208,6 +208,7 @@ def test_the_model_is_checked_on_the_page_while_rounds_go_on(server, browser):
         )
 
 
+@pytest.mark.slow  # over HTTP it is tested in make test
 def test_a_controller_is_archived_brought_back_and_deleted_on_the_page(server, browser):
     Machine(server, "worn", name="Worn mill").run(1)
     visitor = tokens.make(server.token_file, "visitor", ["tell"], [tokens.EVERYTHING])[1]

@@ -50,7 +50,7 @@ FLOODS = {
 }
 
 
-OFTEN = "old rounds", "bulky bodies", "strangers"
+OFTEN = "bulky bodies", "strangers"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ def held_at(server, words):
             os.kill(worker, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("hours", [YEAR // 4, pytest.param(YEAR, marks=pytest.mark.slow)])
+@pytest.mark.slow  # over HTTP it is tested in make test
+@pytest.mark.parametrize("hours", [YEAR // 4, YEAR])
 def test_a_long_history_is_created_through_the_page(server, browser, tmp_path, hours):
     with page_of(browser, server.token) as page:
         dialog = begun_from_readings(page, server, tmp_path, year(hours))
@@ -112,6 +113,7 @@ def test_a_creation_is_cancelled_on_the_page(server, browser, tmp_path):
         expect(dialog).to_be_hidden()
 
 
+@pytest.mark.slow  # over HTTP it is tested in make test
 def test_a_long_record_is_checked_on_the_page(server, browser, tmp_path):
     Machine(server, "kite").run(60)
     with page_of(browser, server.token) as page:
