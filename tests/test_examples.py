@@ -48,7 +48,14 @@ def test_readme_python_runs(capsys):
     code, printed = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
     assert len(code) == len(printed) == 1
     exec(compile(code[0], "README.md", "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out.split() == printed[0].split()
+    said, stated = (
+        re.split(r"(\d+(?:\.\d+)?)", " ".join(text.split())) for text in (capsys.readouterr().out, printed[0])
+    )
+    assert said[::2] == stated[::2]
+    # With other versions of SciPy a fit ends in other last digits.
+    assert [float(number) for number in said[1::2]] == pytest.approx(
+        [float(number) for number in stated[1::2]], rel=0.01
+    )
 
 
 def flown_alone(script, folder, monkeypatch, capsys):
